@@ -1,0 +1,6 @@
+from setuptools import Extension, setup
+
+setup(ext_modules=[
+    Extension("fuselab.toolkit.capture._frame", ["toolkit/capture/_frame.c"], extra_compile_args=["-O2"]),
+    Extension("fuselab.toolkit.runtime._launch", ["toolkit/runtime/_launch.c"], extra_compile_args=["-O2"]),
+])
