@@ -1,0 +1,221 @@
+"""The loop IR's records: what a lowering makes and a schedule orders.
+
+TensorBox      what a lowering rule is given and gives back: a view over a StorageBox
+StorageBox     holds loops (not yet a buffer: will be inlined in its readers) or a buffer; `realize` turns the first into the second
+Loops          Pointwise | Reduction | Scan | Scatter: ranges and a body
+Buffer         InputBuffer | ConstantBuffer | ComputedBuffer (loops with a name and a layout) | ExternKernel | MultiOutput
+LoweredGraph   the product: buffers in order, inputs, outputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+
+from .layout import Expr, Layout
+from .ops import Index, ReductionKind, StoreMode, Value, ops
+
+Loader = Callable[[Index], Value]
+Reindex = Callable[[Index], Index]
+
+# -- loops ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loops:
+    """`ranges` are the sizes of the output's dimensions; `inner(index)` computes one element; `dtype` is that element's."""
+
+    device: torch.device
+    dtype: torch.dtype
+    ranges: tuple[Expr, ...]
+    inner: Callable[..., Value]
+    origins: frozenset[int] = frozenset()
+
+    reduction_ranges: tuple[Expr, ...] = ()
+
+    def store(self, name: str, position: Callable[[Index], Expr], index: Index, rindex: Index = ()) -> None:
+        """Run the body once under the handler in force: compute the element at `index` and store it at `position(index)` of buffer `name`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Pointwise(Loops):
+    """`inner(index) -> value`."""
+
+    def store(self, name: str, position: Callable[[Index], Expr], index: Index, rindex: Index = ()) -> None:
+        ops.store(name, position(index), self.inner(index))
+
+
+@dataclass(frozen=True)
+class Reduction(Loops):
+    """`inner(index, rindex) -> value` of `src_dtype`, combined by `kind` over `reduction_ranges`; `output` picks one of welford's three."""
+
+    kind: ReductionKind = "sum"
+    src_dtype: torch.dtype = torch.float32
+    output: int = 0
+
+    def store(self, name: str, position: Callable[[Index], Expr], index: Index, rindex: Index = ()) -> None:
+        value = ops.reduction(self.dtype, self.src_dtype, self.kind, self.inner(index, rindex))
+        ops.store_reduction(name, position(index), value[self.output] if self.kind == "welford" else value)
+
+
+@dataclass(frozen=True)
+class Scan(Loops):
+    """Inclusive scan of `inner(index, rindex)` along one dimension. `ranges` are the other dimensions, `reduction_ranges` is (scanned size,);
+    `place(index, rindex)` is the full output index."""
+
+    kind: str = "sum"
+    place: Callable[[Index, Index], Index] = lambda index, rindex: (*index, *rindex)
+
+    def store(self, name: str, position: Callable[[Index], Expr], index: Index, rindex: Index = ()) -> None:
+        value = ops.scan(self.dtype, self.kind, self.inner(index, rindex))  # type: ignore[arg-type]
+        ops.store(name, position(self.place(index, rindex)), value)
+
+
+@dataclass(frozen=True)
+class Scatter(Loops):
+    """For every `index` of `ranges`, write `inner(index)` at `target(index)` of an existing buffer (the ComputedBuffer's `mutates`)."""
+
+    target: Callable[[Index], Index] = lambda index: index
+    mode: StoreMode = None
+
+    def store(self, name: str, position: Callable[[Index], Expr], index: Index, rindex: Index = ()) -> None:
+        ops.store(name, position(self.target(index)), self.inner(index), self.mode)
+
+
+# -- buffers ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory with a name. `origins` are provenance ids (stage "aten" or "loop")."""
+
+    name: str
+    layout: Layout
+    origins: frozenset[int] = frozenset()
+
+    def loader(self) -> Loader:
+        """Reads the layout when called, not now: a flexible layout may still change."""
+        return lambda index: ops.load(self.name, self.layout.index(index))
+
+
+@dataclass(eq=False)
+class InputBuffer(Buffer):
+    """A graph input."""
+
+
+@dataclass(eq=False)
+class ConstantBuffer(Buffer):
+    """A tensor known at compile time (`LoweredGraph.constants[name]`)."""
+
+
+@dataclass(eq=False)
+class ComputedBuffer(Buffer):
+    """`data` stored into this buffer; or, if `mutates` is set, into that buffer (then this buffer has no memory: its name orders the write,
+    and readers after it read the name of the mutated buffer). `layout` is then the mutated buffer's."""
+
+    data: Loops = None  # type: ignore[assignment]
+    mutates: str | None = None
+
+    def run(self, index: Index, rindex: Index = ()) -> None:
+        """The body, under the handler in force."""
+        self.data.store(self.mutates or self.name, self.layout.index, index, rindex)
+
+
+@dataclass(eq=False)
+class ExternKernel(Buffer):
+    """A call of ATen or another library. `args` and `kwargs` hold tensors as Buffer or ReinterpretView, sizes as sympy expressions, lists and tuples
+    of these, and plain constants. With `out` the op has a form that writes into preallocated memory: called as out(*args, **kwargs, out=buffer).
+    `mutates` names buffers that it writes. `layout` is None-like (numel 0) for an op with several results: these are MultiOutput buffers."""
+
+    target: Any = None
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    out: Any = None
+    mutates: tuple[str, ...] = ()
+    several: bool = False
+    random: bool = False
+    reason: str = ""  # why this op is not lowered to loops
+
+
+@dataclass(eq=False)
+class MultiOutput(Buffer):
+    """Result `path` (indices into nested results) of an ExternKernel with several."""
+
+    parent: ExternKernel = None  # type: ignore[assignment]
+    path: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ReinterpretView:
+    """A buffer's memory seen through another layout (no copy): for extern kernels and outputs."""
+
+    buffer: Buffer
+    layout: Layout
+
+
+# -- boxes ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class StorageBox:
+    """Loops that will be inlined into their readers, or a realized buffer."""
+
+    data: Loops | Buffer
+
+    @property
+    def realized(self) -> bool:
+        return isinstance(self.data, Buffer)
+
+
+@dataclass(eq=False)
+class View:
+    """`size` and `reindex` (own index -> index of `base`)."""
+
+    base: View | StorageBox
+    size: tuple[Expr, ...]
+    reindex: Reindex
+
+
+@dataclass(eq=False)
+class TensorBox:
+    """What lowering rules pass round. `dtype` may differ from the storage's only through a bitcast, which makes new loops."""
+
+    data: View | StorageBox
+
+
+# -- the product ------------------------------------------------------------------------------------------------------
+
+Output = Buffer | ReinterpretView | sympy.Expr | int | float | bool | None
+
+
+@dataclass
+class LoweredGraph:
+    """`inputs` in call order: a name for each; `input_buffers[name]` for tensors, `scalars[name]` (a sympy.Symbol) for SymInt inputs.
+    `symbols[s] = (input name, dim)` says how each size symbol is read off an input (dim None: it is the input).
+    `operations` are ComputedBuffer, ExternKernel and MultiOutput in program order."""
+
+    inputs: list[str] = field(default_factory=list)
+    input_buffers: dict[str, InputBuffer] = field(default_factory=dict)
+    scalars: dict[str, sympy.Symbol] = field(default_factory=dict)
+    symbols: dict[sympy.Symbol, tuple[str, int | None]] = field(default_factory=dict)
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    operations: list[Buffer] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
+    device: torch.device = torch.device("cpu")
+
+    def buffer(self, name: str) -> Buffer:
+        return self.buffers()[name]
+
+    def buffers(self) -> dict[str, Buffer]:
+        return {b.name: b for b in (*self.input_buffers.values(), *self.operations)}
+
+
+__all__ = [
+    "Buffer", "ComputedBuffer", "ConstantBuffer", "ExternKernel", "InputBuffer", "Loader", "Loops", "LoweredGraph", "MultiOutput", "Output",
+    "Pointwise", "Reduction", "ReinterpretView", "Reindex", "Scan", "Scatter", "Sequence", "StorageBox", "TensorBox", "View",
+]

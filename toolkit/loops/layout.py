@@ -1,0 +1,85 @@
+"""Where the elements of a buffer lie: sizes, strides and offset in elements, as sympy expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import sympy
+import torch
+
+Expr = sympy.Expr
+ZERO, ONE = sympy.Integer(0), sympy.Integer(1)
+
+
+def product(values: Sequence[Expr]) -> Expr:
+    total: Expr = ONE
+    for v in values:
+        total = total * v
+    return total
+
+
+def contiguous_strides(size: Sequence[Expr]) -> tuple[Expr, ...]:
+    strides: list[Expr] = []
+    step: Expr = ONE
+    for s in reversed(size):
+        strides.append(step)
+        step = step * sympy.Max(s, 1) if s.free_symbols else step * max(s, ONE)
+    return tuple(reversed(strides))
+
+
+def strides_in_order(size: Sequence[Expr], order: Sequence[int]) -> tuple[Expr, ...]:
+    """Dense strides where `order[0]` is the dimension with the smallest stride."""
+    strides: list[Expr] = [ONE] * len(size)
+    step: Expr = ONE
+    for dim in order:
+        strides[dim] = step
+        step = step * size[dim]
+    return tuple(strides)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Fixed unless `flexible`: then the strides are only the default, and the scheduler or a consumer may choose an order."""
+
+    device: torch.device
+    dtype: torch.dtype
+    size: tuple[Expr, ...]
+    stride: tuple[Expr, ...]
+    offset: Expr = ZERO
+    flexible: bool = False
+
+    @staticmethod
+    def contiguous(device: torch.device, dtype: torch.dtype, size: Sequence[Expr], flexible: bool = False) -> Layout:
+        return Layout(device, dtype, tuple(size), contiguous_strides(size), ZERO, flexible)
+
+    def index(self, index: Sequence[Expr]) -> Expr:
+        """The element position of `index`."""
+        total = self.offset
+        for i, stride, size in zip(index, self.stride, self.size, strict=True):
+            if size != 1:
+                total = total + i * stride
+        return total
+
+    def fixed(self, order: Sequence[int] | None = None) -> Layout:
+        stride = self.stride if order is None else strides_in_order(self.size, order)
+        return replace(self, stride=stride, flexible=False)
+
+    def numel(self) -> Expr:
+        return product(self.size)
+
+    def extent(self) -> Expr:
+        """Elements from the storage's start to the end of the last element."""
+        total: Expr = self.offset + 1
+        for size, stride in zip(self.size, self.stride, strict=True):
+            total = total + (size - 1) * stride
+        return total
+
+    def is_contiguous(self) -> bool:
+        wanted = contiguous_strides(self.size)
+        return all(s == w or n == 1 for s, w, n in zip(self.stride, wanted, self.size, strict=True))
+
+    def __str__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        strides = "" if self.is_contiguous() and self.offset == 0 else f" strides {list(self.stride)}" + (f" + {self.offset}" if self.offset != 0 else "")
+        return f"{dtype}{list(self.size)}{strides}"
