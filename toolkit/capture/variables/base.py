@@ -1,0 +1,218 @@
+"""VariableTracker: one Python object of the traced program.
+
+A tracker *is* the object's identity: `a is b` in the traced program is `a is b` here. Mutable trackers change in place and
+tell `tx.effects`. `source` says where an object that existed before the call comes from; None: made in the trace (or a constant).
+
+Operations take the interpreter `tx` first. Those a kind does not know decline (`None` from the operators) or break the graph;
+a Python exception of the traced program is `tx.raise_error(TypeError, "...")`.
+
+Values handed to any method are realised (never a LazyVariable), except the arguments of `call` where the class says `takes_lazy`.
+What is *inside* a container may be lazy: read it through the container's methods, or realise it with `tx.realize`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from ..breaks import BreakGraph
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+    from ..source import Source
+
+Args = Sequence["VariableTracker"]
+Kwargs = dict[str, "VariableTracker"]
+
+
+class NotConstant(Exception):
+    """`constant()` of something that is not one."""
+
+
+class VariableTracker:
+    """Base of all trackers; every operation is here, with the break it makes by default."""
+
+    takes_lazy: ClassVar[bool] = False  # `call` passes its arguments on unread (user functions): they stay lazy
+    mutable: ClassVar[bool] = False  # identity matters when it is rebuilt
+
+    def __init__(self, source: Source | None = None) -> None:
+        self.source = source
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.source.text() if self.source else ''})"
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    def realize(self, tx: Interpreter) -> VariableTracker:
+        """Itself; a LazyVariable gives what it stands for, making its guards."""
+        return self
+
+    def python_type(self) -> type:
+        """The class of the object in the traced program."""
+        raise BreakGraph("unsupported-object", f"the type of {self.describe()} is not known while tracing")
+
+    def describe(self) -> str:
+        """In the user's words, for a reason: the source if there is one."""
+        return self.source.text() if self.source else type(self).__name__.removesuffix("Variable").lower()
+
+    def is_constant(self) -> bool:
+        """Is it (all through) an immutable Python value known now?"""
+        return False
+
+    def constant(self) -> Any:
+        """That value. Raises NotConstant."""
+        raise NotConstant(self.describe())
+
+    def real(self) -> Any:
+        """The existing Python object behind it (function, class, module, user object with a source). Raises NotConstant if made in the trace."""
+        return self.constant()
+
+    def proxy(self, tx: Interpreter) -> Any:
+        """What stands for it as an argument of an fx node: fx.Node, number, string, dtype, or list/tuple/dict/slice of those."""
+        if self.is_constant():
+            return self.constant()
+        raise BreakGraph("unsupported-argument", f"{self.describe()} cannot be an argument of a graph operation")
+
+    def key(self, tx: Interpreter) -> Hashable:
+        """What stands for it as a dict or set key: equal keys of the traced program have equal `key`s."""
+        if self.is_constant():
+            return self.constant()
+        return tx.break_graph("unsupported-key", f"{self.describe()} is used as a key")
+
+    # -- what can be done with it ---------------------------------------------------------------------------------------
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        """`self.name`; raises the traced AttributeError if there is none."""
+        return tx.break_graph("unsupported-attribute", f"attribute {name!r} of {self.describe()} is read")
+
+    def has_attr(self, tx: Interpreter, name: str) -> bool:
+        """hasattr(self, name), guarded."""
+        from ..breaks import Observed
+
+        try:
+            self.get_attr(tx, name)
+        except Observed as error:
+            if issubclass(error.variable.python_type(), AttributeError):
+                return False
+            raise
+        return True
+
+    def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        tx.break_graph("unsupported-attribute", f"attribute {name!r} of {self.describe()} is written")
+
+    def del_attr(self, tx: Interpreter, name: str) -> None:
+        tx.break_graph("unsupported-attribute", f"attribute {name!r} of {self.describe()} is deleted")
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """`self(*args, **kwargs)`. Use `tx.call(fn, args, kwargs)` from outside: it realises arguments as `takes_lazy` says."""
+        return tx.break_graph("unsupported-call", f"{self.describe()} is called")
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """`self.name(*args, **kwargs)`, without making the bound method."""
+        return tx.call(self.get_attr(tx, name), args, kwargs)
+
+    def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        return tx.break_graph("unsupported-item", f"{self.describe()} is indexed")
+
+    def set_item(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
+        tx.break_graph("unsupported-item", f"an item of {self.describe()} is written")
+
+    def del_item(self, tx: Interpreter, key: VariableTracker) -> None:
+        tx.break_graph("unsupported-item", f"an item of {self.describe()} is deleted")
+
+    def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        """`item in self` (a constant, or a tensor of bool for tensors). Default: iterate and compare."""
+        for member in self.unpack(tx):
+            if member is item or tx.truth(tx.compare("==", member, item)):
+                return tx.wrap_constant(True)
+        return tx.wrap_constant(False)
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        """`op(self, other)` where op is a function of `operator` (add, iadd, matmul, ...); None: declined."""
+        return None
+
+    def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        """`op(other, self)` after `other` declined; None: declined."""
+        return None
+
+    def unary(self, tx: Interpreter, op: Callable[..., Any]) -> VariableTracker | None:
+        """operator.neg, pos, invert (not_ goes through `truth`)."""
+        return None
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        """op is one of < <= == != > >= ; None: declined. `is` and `in` are not asked here."""
+        return None
+
+    def truth(self, tx: Interpreter) -> bool:
+        """bool(self)."""
+        return tx.break_graph("unsupported-operator", f"the truth of {self.describe()} is asked")
+
+    def length(self, tx: Interpreter) -> int | VariableTracker:
+        """len(self)."""
+        return tx.break_graph("unsupported-operator", f"the length of {self.describe()} is asked")
+
+    def iterate(self, tx: Interpreter) -> VariableTracker:
+        """iter(self): an object with `next`."""
+        return tx.break_graph("unsupported-iteration", f"{self.describe()} is iterated")
+
+    def next(self, tx: Interpreter) -> VariableTracker:
+        """next(self); raises the traced StopIteration (`tx.raise_error(StopIteration)`) at the end."""
+        return tx.break_graph("unsupported-iteration", f"next() of {self.describe()}")
+
+    def unpack(self, tx: Interpreter) -> list[VariableTracker]:
+        """list(self), realised: runs the iterator to its end."""
+        from ..breaks import Observed
+
+        iterator, out = self.iterate(tx), []
+        while True:
+            try:
+                out.append(iterator.next(tx))
+            except Observed as stop:
+                if issubclass(stop.variable.python_type(), StopIteration):
+                    return out
+                raise
+
+    # -- how it comes back ------------------------------------------------------------------------------------------------
+
+    def rebuild(self, out: Rebuilder) -> None:
+        """Emit code that leaves the object on the stack (objects with a source are loaded from it and do not come here).
+
+        `out.value(v)` emits another tracker, `out.emit` is the Emitter. Mutable objects are kept in a local by the Rebuilder, so that
+        this is called once an object. Parts that may refer back to the object go into `fill`.
+        """
+        raise BreakGraph("side-effect", f"{self.describe()} cannot be made outside the graph")
+
+    def fill(self, out: Rebuilder) -> None:
+        """Second half of `rebuild` of a mutable new object: emit stores into it (it can be loaded by `out.value(self)`)."""
+
+    def replay(self, out: Rebuilder) -> None:
+        """Emit code that brings the existing object (loaded by `out.value(self)`) to the state reached in the trace. Only if `effects.changed(self)`."""
+        raise BreakGraph("side-effect", f"the change of {self.describe()} cannot be replayed")
+
+    def parts(self) -> Sequence[VariableTracker]:
+        """Trackers directly reachable from it: what escapes with it."""
+        return ()
+
+
+class LazyVariable(VariableTracker):
+    """An input nobody looked at yet: no guard, no graph input. `realize` turns it into the real tracker, once."""
+
+    def __init__(self, value: object, source: Source) -> None:
+        super().__init__(source)
+        self.value = value
+        self.seen: VariableTracker | None = None
+
+    def realize(self, tx: Interpreter) -> VariableTracker:
+        if self.seen is None:
+            self.seen = tx.wrap(self.value, self.source)
+        return self.seen
+
+    def peek_type(self) -> type:
+        """The type, without a guard: for decisions that will be guarded otherwise."""
+        return type(self.value)
+
+
+def never(tx: Interpreter, what: str) -> NoReturn:
+    """For states that cannot be: an internal failure, reported once, the frame runs in eager."""
+    raise AssertionError(what)
