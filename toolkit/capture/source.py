@@ -1,0 +1,476 @@
+"""Where a value comes from, as a chain of frozen records: `model.layers[0].scale` is an item of an attribute of a local.
+
+A source says three things: its text in the user's words, how to fetch it in plain Python (for explanations), and its `step`,
+the one access that `guards.py` turns into an instruction of the guard program. `fetch(frame)` takes a `hook.FrameView`
+(anything with `.locals .globals .builtins .closure .code`) and raises as the access would if the value is not there.
+
+Prefer `DictAttrSource` to `AttrSource` on instances of user classes: it reads `__dict__` and can never run a property or a
+`__getattr__` of the user's while guards are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar
+
+Step = tuple[str, object]  # (name of an accessor of the guard program, its operand)
+
+
+class Source:
+    """`base` is the source this one is read from; None at a root (a local, a global, ...)."""
+
+    base: Source | None
+
+    def text(self) -> str:
+        raise NotImplementedError
+
+    def fetch(self, frame: Any) -> Any:
+        """The value now, read from a frame as guards read it."""
+        return self.get(self.base.fetch(frame)) if self.base else self.get(frame)
+
+    def get(self, value: Any) -> Any:
+        """The value, given the base's value (at a root: given the frame)."""
+        raise NotImplementedError
+
+    def steps(self) -> tuple[Step, ...]:
+        """Accesses from the base's value to this one; most sources have one."""
+        raise NotImplementedError
+
+    @property
+    def root(self) -> Source:
+        return self.base.root if self.base else self
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+@dataclass(frozen=True)
+class Root(Source):
+    base: ClassVar[None] = None
+
+
+@dataclass(frozen=True)
+class Part(Source):
+    base: Source
+
+
+# -- roots ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LocalSource(Root):
+    """An argument of the frame, also `*args` (a tuple) and `**kwargs` (a dict)."""
+
+    name: str
+
+    def text(self) -> str:
+        return self.name
+
+    def get(self, value: Any) -> Any:
+        return value.locals[self.name]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("local", self.name),)
+
+
+@dataclass(frozen=True)
+class GlobalsSource(Root):
+    """The frame's globals dict itself (for DICT_LACKS: a name that resolved to a builtin)."""
+
+    def text(self) -> str:
+        return "globals()"
+
+    def get(self, value: Any) -> Any:
+        return value.globals
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("globals", None),)
+
+
+@dataclass(frozen=True)
+class GlobalSource(Root):
+    name: str
+
+    def text(self) -> str:
+        return self.name
+
+    def get(self, value: Any) -> Any:
+        return value.globals[self.name]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("globals", None), ("item", self.name))
+
+
+@dataclass(frozen=True)
+class BuiltinSource(Root):
+    name: str
+
+    def text(self) -> str:
+        return self.name
+
+    def get(self, value: Any) -> Any:
+        return value.builtins[self.name]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("builtins", None), ("item", self.name))
+
+
+@dataclass(frozen=True)
+class CellSource(Root):
+    """What a free variable's cell holds."""
+
+    name: str
+
+    def text(self) -> str:
+        return self.name
+
+    def get(self, value: Any) -> Any:
+        return value.closure[value.code.co_freevars.index(self.name)].cell_contents
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("cell", self.name),)
+
+
+@dataclass(frozen=True, eq=False)
+class ConstSource(Root):
+    """An object that the compiled code holds itself; equal to another only if the object is the same. Needs no guard."""
+
+    value: Any
+    name: str
+
+    def text(self) -> str:
+        return self.name
+
+    def get(self, value: Any) -> Any:
+        return self.value
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("const", self.value),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConstSource) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def foreign_global(namespace: dict[str, Any], name: str) -> Source:
+    """A global of an inlined function that lives in another module; `namespace` is its `__globals__`."""
+    return ItemSource(ConstSource(namespace, str(namespace.get("__name__", "globals"))), name)
+
+
+# -- parts of other values --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AttrSource(Part):
+    """`getattr(base, name)`: descriptors, properties and `__getattr__` run as they would in eager."""
+
+    name: str
+
+    def text(self) -> str:
+        return f"{self.base.text()}.{self.name}"
+
+    def get(self, value: Any) -> Any:
+        return getattr(value, self.name)
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("attr", self.name),)
+
+
+@dataclass(frozen=True)
+class DictAttrSource(Part):
+    """`base.__dict__[name]`: no descriptor runs. Works on instances, modules and classes."""
+
+    name: str
+
+    def text(self) -> str:
+        return f"{self.base.text()}.{self.name}"
+
+    def get(self, value: Any) -> Any:
+        return object.__getattribute__(value, "__dict__")[self.name] if not isinstance(value, type) else value.__dict__[self.name]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("dict_attr", self.name),)
+
+
+@dataclass(frozen=True)
+class InstanceDictSource(Part):
+    """`base.__dict__` as an object, for guards on its keys (LACKS: a class attribute is not shadowed)."""
+
+    def text(self) -> str:
+        return f"{self.base.text()}.__dict__"
+
+    def get(self, value: Any) -> Any:
+        return object.__getattribute__(value, "__dict__") if not isinstance(value, type) else value.__dict__
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("dict", None),)
+
+
+@dataclass(frozen=True)
+class ModuleTableSource(Part):
+    """`base._parameters[name]`, `base._buffers[name]` or `base._modules[name]` of an nn.Module; `table` is one of the three."""
+
+    table: str
+    name: str
+
+    def text(self) -> str:
+        return f"{self.base.text()}[{self.name}]" if self.name.isdigit() else f"{self.base.text()}.{self.name}"
+
+    def get(self, value: Any) -> Any:
+        return object.__getattribute__(value, "__dict__")[self.table][self.name]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("dict_attr", self.table), ("item", self.name))
+
+
+@dataclass(frozen=True)
+class ItemSource(Part):
+    """`base[key]` with a constant key."""
+
+    key: Any
+
+    def text(self) -> str:
+        if isinstance(self.base, ConstSource) and isinstance(self.base.value, dict) and isinstance(self.key, str):
+            return f"{self.base.text()}.{self.key}"
+        return f"{self.base.text()}[{self.key!r}]"
+
+    def get(self, value: Any) -> Any:
+        return value[self.key]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("item", self.key),)
+
+
+@dataclass(frozen=True)
+class TupleItemSource(Part):
+    """`base[index]` of a tuple or list, subclasses included, without their `__getitem__`. `index` counts from 0."""
+
+    index: int
+
+    def text(self) -> str:
+        return f"{self.base.text()}[{self.index}]"
+
+    def get(self, value: Any) -> Any:
+        return (tuple if isinstance(value, tuple) else list).__getitem__(value, self.index)
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("tuple_item", self.index),)
+
+
+@dataclass(frozen=True)
+class DictKeySource(Part):
+    """The `index`-th key of a dict, in its order."""
+
+    index: int
+
+    def text(self) -> str:
+        return f"list({self.base.text()})[{self.index}]"
+
+    def get(self, value: Any) -> Any:
+        return next(islice(dict.__iter__(value), self.index, None))
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("dict_key", self.index),)
+
+
+@dataclass(frozen=True)
+class TypeSource(Part):
+    def text(self) -> str:
+        return f"type({self.base.text()})"
+
+    def get(self, value: Any) -> Any:
+        return type(value)
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("type", None),)
+
+
+@dataclass(frozen=True)
+class WeakrefSource(Part):
+    """What a weak reference points to; absent once it is dead."""
+
+    def text(self) -> str:
+        return f"{self.base.text()}()"
+
+    def get(self, value: Any) -> Any:
+        target = value()
+        if target is None:
+            raise ReferenceError(f"{self.base.text()} is dead")
+        return target
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("weakref", None),)
+
+
+# -- parts of functions and methods ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CodeSource(Part):
+    def text(self) -> str:
+        return f"{self.base.text()}.__code__"
+
+    def get(self, value: Any) -> Any:
+        return value.__code__
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("code", None),)
+
+
+@dataclass(frozen=True)
+class DefaultsSource(Part):
+    """The `index`-th default of a function's positional parameters."""
+
+    index: int
+
+    def text(self) -> str:
+        return f"{self.base.text()}.__defaults__[{self.index}]"
+
+    def get(self, value: Any) -> Any:
+        return value.__defaults__[self.index]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("defaults", None), ("tuple_item", self.index))
+
+
+@dataclass(frozen=True)
+class KwDefaultsSource(Part):
+    """The default of a function's keyword-only parameter."""
+
+    name: str
+
+    def text(self) -> str:
+        return f"{self.base.text()}.__kwdefaults__[{self.name!r}]"
+
+    def get(self, value: Any) -> Any:
+        return value.__kwdefaults__[self.name]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("kwdefaults", None), ("item", self.name))
+
+
+@dataclass(frozen=True)
+class FunctionClosureSource(Part):
+    """What the `index`-th cell of a function's closure holds; `name` is the free variable's, for the text."""
+
+    index: int
+    name: str = ""
+
+    def text(self) -> str:
+        return f"{self.base.text()}.<{self.name}>" if self.name else f"{self.base.text()}.__closure__[{self.index}].cell_contents"
+
+    def get(self, value: Any) -> Any:
+        return value.__closure__[self.index].cell_contents
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("closure", self.index),)
+
+
+@dataclass(frozen=True)
+class FunctionGlobalSource(Part):
+    """A global as a function sees it: `base.__globals__[name]`."""
+
+    name: str
+
+    def text(self) -> str:
+        return f"{self.base.text()}.__globals__[{self.name!r}]"
+
+    def get(self, value: Any) -> Any:
+        return value.__globals__[self.name]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("function_globals", None), ("item", self.name))
+
+
+@dataclass(frozen=True)
+class MethodSelfSource(Part):
+    def text(self) -> str:
+        return f"{self.base.text()}.__self__"
+
+    def get(self, value: Any) -> Any:
+        return value.__self__
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("method_self", None),)
+
+
+@dataclass(frozen=True)
+class MethodFunctionSource(Part):
+    def text(self) -> str:
+        return f"{self.base.text()}.__func__"
+
+    def get(self, value: Any) -> Any:
+        return value.__func__
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("method_function", None),)
+
+
+# -- parts of tensors --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SizeSource(Part):
+    dim: int
+
+    def text(self) -> str:
+        return f"{self.base.text()}.size({self.dim})"
+
+    def get(self, value: Any) -> Any:
+        return value.shape[self.dim]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("attr", "shape"), ("tuple_item", self.dim))
+
+
+@dataclass(frozen=True)
+class StrideSource(Part):
+    dim: int
+
+    def text(self) -> str:
+        return f"{self.base.text()}.stride({self.dim})"
+
+    def get(self, value: Any) -> Any:
+        return value.stride()[self.dim]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("call_method", "stride"), ("tuple_item", self.dim))
+
+
+@dataclass(frozen=True)
+class StorageOffsetSource(Part):
+    def text(self) -> str:
+        return f"{self.base.text()}.storage_offset()"
+
+    def get(self, value: Any) -> Any:
+        return value.storage_offset()
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("call_method", "storage_offset"),)
+
+
+@dataclass(frozen=True, eq=False)
+class CallSource(Part):
+    """`function(base)`, for what no other source reaches. `function` must have no side effects; `name` is its text."""
+
+    function: Callable[[Any], Any]
+    name: str
+
+    def text(self) -> str:
+        return f"{self.name}({self.base.text()})"
+
+    def get(self, value: Any) -> Any:
+        return self.function(value)
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("call", self.function),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CallSource) and other.function is self.function and other.base == self.base
+
+    def __hash__(self) -> int:
+        return hash((id(self.function), self.base))
