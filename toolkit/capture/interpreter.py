@@ -1,7 +1,179 @@
 """The symbolic evaluator: runs the instructions of one function over trackers instead of objects.
 
 An `Interpreter` (called `tx` everywhere) is one activation of one function; `tx.trace` is what all activations under one top
-frame share: graph, guards, effects, fake mode. Inlining makes a child. Opcodes live in `opcodes/`, one method an opcode.
+frame share: graph, guards, effects, fake mode. Inlining makes a child. Opcodes live in `opcodes/`, one method an opcode;
+questions about values (`call`, `binary`, `truth`, ...) in `operations.py`.
 """
 
 from __future__ import annotations
+
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..provenance import UserLine
+from .bodies import body_of
+from .breaks import Observed
+from .bytecode import Body, Handler, Instruction
+from .opcodes import OPCODES
+from .operations import Operations
+from .trace import DEEPEST, MOST_INSTRUCTIONS, Trace
+from .variables.base import VariableTracker
+
+if TYPE_CHECKING:
+    from .variables.cells import CellVariable
+
+
+class ReachedBreak(Exception):
+    """The top frame is at the step before which an earlier attempt decided to break."""
+
+
+class Interpreter(Operations):
+    """One activation. `namespace` is the function's real globals dict; `cells` its cell and free variables by name."""
+
+    def __init__(self, trace: Trace, code: CodeType, namespace: dict[str, Any], locals: dict[str, VariableTracker],
+                 cells: dict[str, CellVariable], function: VariableTracker | None = None) -> None:
+        self.trace = trace
+        self.code = code
+        self.body: Body = body_of(code)
+        self.namespace = namespace
+        self.locals = locals
+        self.cells = cells
+        self.function = function
+        self.parent: Interpreter | None = trace.stack[-1] if trace.stack else None
+        self.stack: list[VariableTracker] = []
+        self.index = 0  # of the instruction that runs
+        self.next = 0  # of the one that runs after it
+        self.steps = 0
+        self.kw_names: tuple[str, ...] = ()
+        self.result: VariableTracker | None = None
+        self.yielded: VariableTracker | None = None
+
+    # -- running --------------------------------------------------------------------------------------------------------
+
+    @property
+    def instruction(self) -> Instruction:
+        return self.body.instructions[self.index]
+
+    def run(self) -> VariableTracker:
+        """From where it stands to a return. Raises Observed if the traced function raises."""
+        self._enter()
+        try:
+            while self.result is None:
+                self.step()
+            return self.result
+        finally:
+            self.trace.stack.pop()
+
+    def run_to_yield(self, resume: Any = None) -> VariableTracker | None:
+        """Of a generator: to its next yield (the value yielded), or None when it returned (`self.result`). `resume()` runs first, inside."""
+        self._enter()
+        self.yielded = None
+        try:
+            if resume is not None:
+                self._guarded(resume)
+            while self.result is None and self.yielded is None:
+                self.step()
+            return self.yielded
+        finally:
+            self.trace.stack.pop()
+
+    def _enter(self) -> None:
+        if len(self.trace.stack) >= DEEPEST:
+            self.break_graph("recursion", f"more than {DEEPEST} calls are inlined into one another")
+        self.trace.stack.append(self)
+
+    def step(self) -> None:
+        """Run one instruction, or go to its handler if the traced program raises there."""
+        trace = self.trace
+        self.index = self.next
+        if trace.stack[0] is self:
+            if trace.record.breaks_at(self.steps):
+                raise ReachedBreak
+            self.steps += 1
+        trace.steps += 1
+        if trace.steps > MOST_INSTRUCTIONS:
+            self.break_graph("too-long", f"more than {MOST_INSTRUCTIONS} instructions are traced")
+        self.next = self.index + 1
+        self._guarded(self._execute)
+
+    def _execute(self) -> None:
+        instruction = self.body.instructions[self.index]
+        method = OPCODES.get(instruction.opname)
+        if method is None:
+            self.break_graph("unsupported-instruction", f"{instruction.opname} is not captured")
+        method(self, instruction)
+
+    def _guarded(self, action: Any) -> None:
+        try:
+            action()
+        except Observed as error:
+            self._unwind(error)
+
+    def _unwind(self, error: Observed) -> None:
+        """To the handler of the current instruction, as CPython does it; none: out of this activation."""
+        handler: Handler | None = self.instruction.handler
+        if handler is None:
+            raise error
+        del self.stack[handler.depth:]
+        if handler.lasti:
+            self.push(self.wrap_constant(self.index))
+        self.push(error.variable)
+        self.jump(handler.target)
+
+    def jump(self, target: Instruction | None) -> None:
+        assert target is not None
+        self.next = target.index
+
+    # -- stack ------------------------------------------------------------------------------------------------------------
+
+    def push(self, value: VariableTracker) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> VariableTracker:
+        """The top of the stack, realised."""
+        return self.realize(self.stack.pop())
+
+    def pop_lazy(self) -> VariableTracker:
+        """The top of the stack as it is: for moving values around without looking at them."""
+        return self.stack.pop()
+
+    def popn(self, count: int) -> list[VariableTracker]:
+        """The top `count`, deepest first, as they are (possibly lazy)."""
+        if count == 0:
+            return []
+        values = self.stack[-count:]
+        del self.stack[-count:]
+        return values
+
+    # -- inlining -----------------------------------------------------------------------------------------------------------
+
+    def child(self, code: CodeType, namespace: dict[str, Any], locals: dict[str, VariableTracker], cells: dict[str, CellVariable],
+              function: VariableTracker | None = None) -> Interpreter:
+        """An activation that has not run yet."""
+        return Interpreter(self.trace, code, namespace, locals, cells, function)
+
+    def inline(self, function: VariableTracker, code: CodeType, namespace: dict[str, Any], locals: dict[str, VariableTracker],
+               cells: dict[str, CellVariable]) -> VariableTracker:
+        """The result of running `code` here with its parameters bound in `locals`; of a generator's code, the generator."""
+        child = self.child(code, namespace, locals, cells, function)
+        return child.run()
+
+    # -- where we are -----------------------------------------------------------------------------------------------------
+
+    def here(self) -> UserLine:
+        """The line of this activation's instruction."""
+        line = self.instruction.positions.lineno
+        return UserLine(self.code.co_filename, line or self.code.co_firstlineno, self.code.co_name)
+
+    def line(self) -> UserLine | None:
+        """The user's line the trace is at."""
+        lines = self.trace.user_lines()
+        return lines[0] if lines else None
+
+    def raise_user(self, exception: VariableTracker) -> NoReturn:
+        """The traced program raises `exception` (an instance, not a class)."""
+        from .variables.exceptions import ExceptionVariable
+
+        if isinstance(exception, ExceptionVariable) and exception.context is None and self.trace.handled not in (None, exception):
+            exception.context = self.trace.handled
+        raise Observed(exception)

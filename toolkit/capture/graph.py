@@ -1,0 +1,163 @@
+"""The torch-level fx graph while it grows: inputs by source, operations run on fake tensors first.
+
+Every node has `meta["example_value"]` (FakeTensor, SymInt, or a tuple of those), `meta["origin"]` (an id of the provenance trail)
+and `meta["lines"]` (user lines, innermost first).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx
+
+from ..provenance import UserLine, trail
+from .breaks import BreakGraph
+from .failures import explain_failure
+from .variables.base import Args, Kwargs, VariableTracker
+
+if TYPE_CHECKING:
+    from .source import Source
+    from .trace import Trace
+
+
+@dataclass
+class GraphInput:
+    """A placeholder: where the compiled code loads its value, and the example as it was before the graph ran."""
+
+    node: torch.fx.Node
+    source: Source
+    example: Any
+    value: Any  # the real tensor or int of this call
+
+
+class GraphBuilder:
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.fx = torch.fx.Graph()
+        self.inputs: list[GraphInput] = []
+        self._tensors: dict[int, VariableTracker] = {}  # id of a fake tensor -> its tracker: x.add_(1) is x
+        self._last_placeholder: torch.fx.Node | None = None
+
+    # -- inputs -------------------------------------------------------------------------------------------------------
+
+    def add_input(self, name: str, source: Source, example: Any, value: Any) -> torch.fx.Node:
+        """A new placeholder, after the earlier ones and before every operation."""
+        after = self._last_placeholder or self.fx._root
+        with self.fx.inserting_after(after):
+            node = self.fx.placeholder(_identifier(name))
+        self._last_placeholder = node
+        self._note(node, example)
+        self.inputs.append(GraphInput(node, source, example, value))
+        return node
+
+    def remember(self, variable: VariableTracker, example: torch.Tensor) -> None:
+        self._tensors[id(example)] = variable
+
+    def tensor_of(self, example: torch.Tensor) -> VariableTracker | None:
+        return self._tensors.get(id(example))
+
+    # -- operations -----------------------------------------------------------------------------------------------------
+
+    def call_function(self, target: Callable[..., Any], args: Args, kwargs: Kwargs | None = None) -> VariableTracker:
+        """`target(*args, **kwargs)` as a node; its result as a tracker (tensor, tuple, symbolic or plain number)."""
+        return self._call("call_function", target, args, kwargs or {})
+
+    def call_method(self, name: str, args: Args, kwargs: Kwargs | None = None) -> VariableTracker:
+        """`args[0].name(*args[1:], **kwargs)` as a node."""
+        return self._call("call_method", name, args, kwargs or {})
+
+    def _call(self, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        tx = self.trace.current
+        in_args = tuple(tx.realize(a).proxy(tx) for a in args)
+        in_kwargs = {k: tx.realize(v).proxy(tx) for k, v in kwargs.items()}
+        example = self._run(kind, target, in_args, in_kwargs)
+        if _is_plain(example):
+            return tx.wrap_constant(example)
+        same = self.tensor_of(example) if isinstance(example, torch.Tensor) else None
+        node = self.node(kind, target, in_args, in_kwargs, example)
+        if same is not None:
+            same.node = node if _writes(kind, target) else same.node  # type: ignore[attr-defined]
+            return same
+        return self.result(node, example)
+
+    def node(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], example: Any) -> torch.fx.Node:
+        """Append a node without running it."""
+        node = self.fx.create_node(kind, target, args, kwargs)
+        self._note(node, example)
+        return node
+
+    def _run(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The operation on fake tensors. What it raises is a graph break: eager will raise the real error."""
+        run_args, run_kwargs = torch.fx.map_arg(args, example_of), torch.fx.map_arg(kwargs, example_of)
+        try:
+            with self.trace.fake:
+                if kind == "call_method":
+                    return getattr(run_args[0], target)(*run_args[1:], **run_kwargs)
+                return target(*run_args, **run_kwargs)
+        except BreakGraph:
+            raise
+        except Exception as error:
+            raise explain_failure(error, target) from error
+
+    def result(self, node: torch.fx.Node, example: Any) -> VariableTracker:
+        """The tracker of a node's value; parts of tuples become getitem nodes."""
+        from .variables.results import result_variable
+
+        return result_variable(self.trace.current, node, example)
+
+    def item(self, node: torch.fx.Node, index: int, example: Any) -> torch.fx.Node:
+        return self.node("call_function", operator.getitem, (node, index), {}, example)
+
+    def _note(self, node: torch.fx.Node, example: Any) -> None:
+        lines = self.trace.user_lines()
+        node.meta["example_value"] = example
+        node.meta["lines"] = lines
+        node.meta["origin"] = trail.add("graph", node.name, [trail.line(lines[0])] if lines else [])
+
+    # -- the end ----------------------------------------------------------------------------------------------------------
+
+    def operations(self) -> int:
+        return sum(n.op not in ("placeholder", "output") for n in self.fx.nodes)
+
+    def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
+        """Close the graph over `outputs`; unread sizes and tuple parts go away, unread inputs too."""
+        self.fx.output(tuple(outputs))
+        for node in reversed(list(self.fx.nodes)):
+            if not node.users and node.meta.get("pure") or _is_unread_item(node):
+                self.fx.erase_node(node)
+        for given in [i for i in self.inputs if not i.node.users]:
+            self.fx.erase_node(given.node)
+            self.inputs.remove(given)
+        return torch.fx.GraphModule({}, self.fx)
+
+
+def example_of(node: torch.fx.Node) -> Any:
+    return node.meta["example_value"]
+
+
+def line_of(node: torch.fx.Node) -> UserLine | None:
+    lines = node.meta.get("lines")
+    return lines[0] if lines else None
+
+
+def _is_unread_item(node: torch.fx.Node) -> bool:
+    return not node.users and node.target is operator.getitem and node.op == "call_function" and isinstance(node.args[1], int)
+
+
+def _is_plain(example: Any) -> bool:
+    return example is None or isinstance(example, (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format))
+
+
+def _writes(kind: str, target: Any) -> bool:
+    """Is it an in-place method? Its node then stands for the tensor, so that later readers come after it."""
+    name = target if kind == "call_method" else getattr(target, "__name__", "")
+    return name.endswith("_") and not name.endswith("__")
+
+
+def _identifier(text: str) -> str:
+    """`model.layers[0].weight` -> `model_layers_0_weight`."""
+    return "_".join(filter(None, "".join(c if c.isalnum() else "_" for c in text).split("_"))) or "value"

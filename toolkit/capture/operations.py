@@ -1,0 +1,184 @@
+"""What trackers are asked, and in which order: the object protocol of Python over trackers.
+
+`tx.call`, `tx.binary`, `tx.compare`, `tx.truth`, ... are the way to ask from anywhere; they realise, fold constants, try the operand
+and its reflection, and raise the traced program's TypeError or break the graph when nobody answers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .breaks import BreakGraph
+from .guards import GuardKind
+from .source import ConstSource, Source
+from .variables.base import Args, Kwargs, NotConstant, VariableTracker
+
+if TYPE_CHECKING:
+    from .effects import Effects
+    from .graph import GraphBuilder
+    from .trace import Trace
+
+COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
+MIRRORED = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
+
+
+class Operations:
+    """Mixed into Interpreter."""
+
+    trace: Trace
+
+    @property
+    def graph(self) -> GraphBuilder:
+        return self.trace.graph
+
+    @property
+    def effects(self) -> Effects:
+        return self.trace.effects
+
+    # -- trackers of objects ----------------------------------------------------------------------------------------------
+
+    def realize(self, value: VariableTracker) -> VariableTracker:
+        return value.realize(self)  # type: ignore[arg-type]
+
+    def wrap(self, value: object, source: Source) -> VariableTracker:
+        """The tracker of a real object that the compiled code finds at `source`; guards are made."""
+        from .variables.wrap import wrap
+
+        return wrap(self, value, source)  # type: ignore[arg-type]
+
+    def wrap_constant(self, value: object) -> VariableTracker:
+        """The tracker of a value known now and for good: no guard; the compiled code holds it."""
+        from .variables.constant import constant_variable
+
+        plain = constant_variable(value)
+        return plain if plain is not None else self.wrap(value, ConstSource(value, getattr(value, "__name__", type(value).__name__)))
+
+    def guard(self, kind: GuardKind, source: Source | None, expected: Any = None) -> None:
+        """Assume something about the object at `source` (no source: nothing to check)."""
+        self.trace.guard(kind, source, expected)
+
+    def same_object(self, known: VariableTracker, source: Source) -> None:
+        """`source` gave an object that has a tracker already: guard that both sources give one object."""
+        if known.source is not None and known.source != source:
+            self.guard(GuardKind.TENSOR_ALIAS, source, known.source)
+
+    def break_graph(self, id: str, reason: str, hint: str = "") -> NoReturn:
+        """End the graph before the top frame's current instruction."""
+        raise BreakGraph(id, reason, hint)
+
+    def raise_error(self, kind: type[BaseException], *args: object) -> NoReturn:
+        """The traced program raises `kind(*args)`."""
+        from .variables.exceptions import ExceptionVariable
+
+        values = [a if isinstance(a, VariableTracker) else self.wrap_constant(a) for a in args]
+        self.raise_user(ExceptionVariable(kind, values))
+
+    def raise_user(self, exception: VariableTracker) -> NoReturn:
+        raise NotImplementedError
+
+    # -- questions ----------------------------------------------------------------------------------------------------------
+
+    def call(self, function: VariableTracker, args: Args, kwargs: Kwargs | None = None) -> VariableTracker:
+        """`function(*args, **kwargs)`."""
+        function = self.realize(function)
+        kwargs = kwargs or {}
+        if not function.takes_lazy:
+            args = [self.realize(a) for a in args]
+            kwargs = {k: self.realize(v) for k, v in kwargs.items()}
+        return function.call(self, args, kwargs)  # type: ignore[arg-type]
+
+    def get_attr(self, value: VariableTracker, name: str) -> VariableTracker:
+        return self.realize(self.realize(value).get_attr(self, name))  # type: ignore[arg-type]
+
+    def binary(self, op: Callable[..., Any], left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """`op(left, right)`, op a function of `operator`; in-place ones (`iadd`) fall back to their plain form."""
+        left, right = self.realize(left), self.realize(right)
+        if left.is_constant() and right.is_constant():
+            return self.fold(op, left.constant(), right.constant())
+        answer = self._ask(op, left, right)
+        if answer is None and op in PLAIN_FORM:
+            answer = self._ask(PLAIN_FORM[op], left, right)
+        if answer is None:
+            self._no_operator(op.__name__, left, right)
+        return answer
+
+    def _ask(self, op: Callable[..., Any], left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+        answer = left.binary(self, op, right)  # type: ignore[arg-type]
+        return answer if answer is not None else right.reflected(self, op, left)  # type: ignore[arg-type]
+
+    def _no_operator(self, name: str, *operands: VariableTracker) -> NoReturn:
+        kinds = " and ".join(v.python_type().__name__ for v in operands)
+        self.break_graph("unsupported-operator", f"{name} of {kinds}")
+
+    def unary(self, op: Callable[..., Any], value: VariableTracker) -> VariableTracker:
+        """operator.neg, pos, invert, not_."""
+        value = self.realize(value)
+        if op is operator.not_:
+            return self.wrap_constant(not self.truth(value))
+        if value.is_constant():
+            return self.fold(op, value.constant())
+        answer = value.unary(self, op)  # type: ignore[arg-type]
+        if answer is None:
+            self._no_operator(op.__name__, value)
+        return answer
+
+    def compare(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """`left op right`, op one of < <= == != > >=."""
+        left, right = self.realize(left), self.realize(right)
+        if left.is_constant() and right.is_constant():
+            return self.fold(COMPARE[op], left.constant(), right.constant())
+        answer = left.compare(self, op, right)  # type: ignore[arg-type]
+        if answer is None:
+            answer = right.compare(self, MIRRORED[op], left)  # type: ignore[arg-type]
+        if answer is None and op in ("==", "!="):
+            answer = self.wrap_constant((left is right) == (op == "=="))
+        if answer is None:
+            self._no_operator(op, left, right)
+        return answer
+
+    def fold(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> VariableTracker:
+        """A pure function of Python values, run now; what it raises, the traced program raises."""
+        try:
+            value = function(*args, **kwargs)
+        except Exception as error:
+            self.raise_error(type(error), *error.args)
+        return self.wrap_constant(value)
+
+    def truth(self, value: VariableTracker) -> bool:
+        """bool(value)."""
+        return self.realize(value).truth(self)  # type: ignore[arg-type]
+
+    def length(self, value: VariableTracker) -> VariableTracker:
+        """len(value)."""
+        size = self.realize(value).length(self)  # type: ignore[arg-type]
+        return size if isinstance(size, VariableTracker) else self.wrap_constant(size)
+
+    def contains(self, container: VariableTracker, item: VariableTracker) -> VariableTracker:
+        """`item in container`."""
+        return self.realize(container).contains(self, self.realize(item))  # type: ignore[arg-type]
+
+    def iterate(self, value: VariableTracker) -> VariableTracker:
+        """iter(value)."""
+        return self.realize(value).iterate(self)  # type: ignore[arg-type]
+
+    def unpack(self, value: VariableTracker) -> list[VariableTracker]:
+        """list(value)."""
+        return self.realize(value).unpack(self)  # type: ignore[arg-type]
+
+    def is_same(self, left: VariableTracker, right: VariableTracker) -> bool:
+        """`left is right`."""
+        left, right = self.realize(left), self.realize(right)
+        if left is right:
+            return True
+        try:
+            return left.real() is right.real()
+        except NotConstant:
+            return False
+
+
+PLAIN_FORM: dict[Callable[..., Any], Callable[..., Any]] = {
+    getattr(operator, "i" + name): getattr(operator, name)
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+} | {operator.iand: operator.and_, operator.ior: operator.or_, operator.ixor: operator.xor, operator.ilshift: operator.lshift, operator.irshift: operator.rshift}
