@@ -27,11 +27,10 @@ FORMAT_WITH_SPEC, SET_FUNCTION_ATTRIBUTE, CALL_KW (3.13).
 
 from __future__ import annotations
 
-import dis
 import opcode
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -74,6 +73,7 @@ OPERANDS: dict[str, str] = {
     "part": "SET_FUNCTION_ATTRIBUTE",  # one of FUNCTION_PARTS
     "format": "FORMAT_VALUE",  # (conversion "", "s", "r" or "a"; whether a format spec is on top)
     "convert": "CONVERT_VALUE",  # "s", "r" or "a"
+    "label": "LABEL",  # None; only in emitted code: takes no room, stands for the instruction after it
 }
 KIND = {name: kind for kind, names in OPERANDS.items() for name in names.split()}
 COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
@@ -327,3 +327,262 @@ _DECODE = {
     "format": lambda code, name, arg, slots: Instruction(name, (CONVERSIONS[arg & 3], bool(arg & 4))),
     "convert": lambda code, name, arg, slots: Instruction(name, CONVERSIONS[arg]),
 }
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+_BACK_1 = {intrinsic: name for name, intrinsic in _NATIVE_1.items()} if VERSION < (3, 12) else {}
+_GENERATOR = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+
+
+class _Tables:
+    """Names and constants to numbers. Constants are told apart by identity alone: 1, True, 1.0 and -0.0 never merge."""
+
+    def __init__(self, body: Body) -> None:
+        cells = set(body.cellvars) | set(body.freevars)
+        used = (i.argval for i in body if KIND[i.opname] == "local")
+        self.varnames = tuple(dict.fromkeys((*body.varnames, *(n for n in used if n not in cells))))
+        own = [n for n in body.cellvars if n not in self.varnames]
+        free = {n: len(self.varnames) + len(own) + k for k, n in enumerate(body.freevars)}
+        slots = {n: k for k, n in enumerate((*self.varnames, *own))}
+        self.locals = free | slots
+        self.cells = free | {n: slots[n] for n in body.cellvars}
+        self.free_count = len(free)
+        self.names = {n: k for k, n in enumerate(dict.fromkeys(body.names))}
+        self.consts = list(body.consts)
+        self._const = {id(c): k for k, c in reversed(list(enumerate(body.consts)))}
+
+    def name(self, name: str) -> int:
+        return self.names.setdefault(name, len(self.names))
+
+    def const(self, value: object) -> int:
+        if id(value) not in self._const:
+            self._const[id(value)] = len(self.consts)
+            self.consts.append(value)
+        return self._const[id(value)]
+
+
+def _operand(i: Instruction, tables: _Tables) -> int:
+    """The native operand of everything but jumps."""
+    return _ENCODE[KIND[i.opname]](i, tables)
+
+
+def _encode_name(i: Instruction, tables: _Tables) -> int:
+    number = tables.name(i.argval)
+    if i.opname == "LOAD_GLOBAL":
+        return number << 1 | i.push_null
+    if i.opname == "LOAD_ATTR":
+        return number << _ATTR_SHIFT | (i.is_method and _ATTR_SHIFT)
+    return number << 2 | i.explicit << 1 | i.is_method if i.opname == "LOAD_SUPER_ATTR" else number
+
+
+_ENCODE = {
+    "none": lambda i, tables: 0,
+    "int": lambda i, tables: tables.free_count if i.opname == "COPY_FREE_VARS" else i.argval,
+    "const": lambda i, tables: tables.const(i.argval),
+    "name": _encode_name,
+    "local": lambda i, tables: tables.locals[i.argval],
+    "cell": lambda i, tables: tables.cells[i.argval],
+    "jump": lambda i, tables: 0,
+    "compare": lambda i, tables: COMPARISONS.index(i.argval) << _COMPARE_SHIFT | _COMPARE_MASK[i.argval] | (_TO_BOOL if i.to_bool else 0),
+    "binary": lambda i, tables: BINARY_OPERATORS.index(i.argval),
+    "is": lambda i, tables: int(i.argval == "is not"),
+    "in": lambda i, tables: int(i.argval == "not in"),
+    "intrinsic1": lambda i, tables: INTRINSICS_1.index(i.argval),
+    "intrinsic2": lambda i, tables: INTRINSICS_2.index(i.argval),
+    "parts": lambda i, tables: sum(1 << FUNCTION_PARTS.index(p) for p in i.argval),
+    "part": lambda i, tables: 1 << FUNCTION_PARTS.index(i.argval),
+    "format": lambda i, tables: CONVERSIONS.index(i.argval[0]) | i.argval[1] << 2,
+    "convert": lambda i, tables: CONVERSIONS.index(i.argval),
+}
+
+
+@dataclass(slots=True)
+class _Unit:
+    """A native instruction to be: its distance is known when its `target` is placed. `size` is in code units."""
+
+    name: str
+    arg: int
+    source: Instruction
+    target: Instruction | None = None
+    skip: bool = False  # jumps over the unit after it
+    at: int = 0
+
+    @property
+    def size(self) -> int:
+        return (self.arg.bit_length() - 1) // 8 + 1 + CACHES[self.name] if self.arg > 255 else 1 + CACHES[self.name]
+
+
+def _native_names(i: Instruction) -> tuple[str, ...]:
+    """What a non-jump becomes on this version."""
+    if i.opname == "LABEL":
+        return ()
+    if i.opname == "CALL" and VERSION < (3, 12):
+        return ("PRECALL", "CALL")
+    if i.opname == "END_FOR" and VERSION >= (3, 13):
+        return ("END_FOR", "POP_TOP")
+    if i.opname == "LOAD_ATTR" and i.is_method and VERSION < (3, 12):
+        return ("LOAD_METHOD",)
+    if i.opname == "LOAD_CLOSURE" and VERSION >= (3, 13):
+        return ("LOAD_FAST",)
+    if i.opname in ("CALL_INTRINSIC_1", "CALL_INTRINSIC_2") and VERSION < (3, 12):
+        return (_BACK_1.get(i.argval, i.argval),)
+    return (i.opname,)
+
+
+def _lower(i: Instruction, tables: _Tables, backward: bool = False) -> list[_Unit]:
+    if KIND[i.opname] == "jump":
+        return _lower_jump(i, backward)
+    names = _native_names(i)
+    arg = _operand(i, tables) if names and opcode.opmap[names[0]] >= opcode.HAVE_ARGUMENT else 0
+    return [_Unit(name, arg if opcode.opmap[name] >= opcode.HAVE_ARGUMENT else 0, i) for name in names]
+
+
+def _lower_jump(i: Instruction, backward: bool) -> list[_Unit]:
+    name = i.opname
+    if name.startswith("POP_JUMP_IF_"):
+        if VERSION < (3, 12):
+            return [_Unit(name.replace("_IF_", "_BACKWARD_IF_" if backward else "_FORWARD_IF_"), 0, i, i.target)]
+        if backward:
+            return [_Unit(INVERSE[name], 0, i, skip=True), _Unit("JUMP_BACKWARD", 0, i, i.target)]
+    elif name in ("JUMP", "JUMP_NO_INTERRUPT"):
+        name = "JUMP_FORWARD" if not backward else "JUMP_BACKWARD" if name == "JUMP" else "JUMP_BACKWARD_NO_INTERRUPT"
+    elif backward:
+        raise ValueError(f"{name} cannot jump backward")
+    return [_Unit(name, 0, i, i.target)]
+
+
+def assemble(body: Body, **fields: Any) -> CodeType:
+    """A code object for the running CPython. `fields` replace fields of `body` for this call.
+
+    Raises ValueError for an unbalanced stack, a jump to an instruction that is not in the body, an unknown cell or instruction.
+    """
+    body = replace(body, **fields) if fields else body
+    tables = _Tables(body)
+    units, starts = _layout(body, tables)
+    _place(units, starts)
+    code = b"".join(_bytes(u) for u in units)
+    lines = write_lines(((u.source.positions, u.size) for u in units), body.firstlineno)
+    return CodeType(body.argcount, body.posonlyargcount, body.kwonlyargcount, len(tables.varnames), stack_size(body), body.flags,
+                    code, tuple(tables.consts), tuple(tables.names), tables.varnames, body.filename, body.name,
+                    body.qualname or body.name, body.firstlineno, lines, _exception_table(units, starts), body.freevars, body.cellvars)
+
+
+def _layout(body: Body, tables: _Tables) -> tuple[list[_Unit], dict[Instruction, int]]:
+    """The units in order, and for each instruction the number of its first one."""
+    order = {i: n for n, i in enumerate(body)}
+    labels = {i.target for i in body} | {i.handler.target for i in body if i.handler}
+    units: list[_Unit] = []
+    starts: dict[Instruction, int] = {}
+    for n, i in enumerate(body):
+        lowered = _lower(i, tables, i.target is not None and order[i.target] <= n)
+        if len(lowered) == 1 and units and _fusable(units[-1], lowered[0], labels):
+            units[-1] = _Unit(_FUSED[units[-1].name, lowered[0].name], units[-1].arg << 4 | lowered[0].arg, units[-1].source)
+            starts[i] = len(units) - 1
+            continue
+        starts[i] = len(units)
+        units += lowered
+    return units, starts
+
+
+def _fusable(first: _Unit, second: _Unit, labels: set[Instruction | None]) -> bool:
+    a, b = first.source, second.source
+    return ((a.opname, b.opname) in _FUSED and first.name == a.opname and first.arg < 16 and second.arg < 16 and b not in labels
+            and a.positions == b.positions and a.handler == b.handler)
+
+
+def _place(units: list[_Unit], starts: dict[Instruction, int]) -> None:
+    """Give every unit its place and every jump its distance, until no jump grows."""
+    for unit in units:
+        if unit.target is not None and unit.target not in starts:
+            raise ValueError(f"{unit.source} jumps out of the body")
+    grown = True
+    while grown:
+        at, grown = 0, False
+        for unit in units:
+            unit.at, at = at, at + unit.size
+        for n, unit in enumerate(units):
+            if unit.target is None and not unit.skip:
+                continue
+            end = n + 2 if unit.skip else starts[unit.target]  # type: ignore[index]
+            size, target = unit.size, units[end].at if end < len(units) else at
+            distance = abs(target - unit.at - size)
+            grown |= distance != unit.arg
+            unit.arg = max(unit.arg, distance) if distance.bit_length() <= unit.arg.bit_length() - 8 else distance
+
+
+def _bytes(unit: _Unit) -> bytes:
+    number, arg = opcode.opmap[unit.name], unit.arg
+    out = bytearray()
+    for shift in (24, 16, 8):
+        if arg >> shift:
+            out += bytes((opcode.EXTENDED_ARG, arg >> shift & 255))
+    return bytes(out + bytes((number, arg & 255)) + bytes(2 * CACHES[unit.name]))
+
+
+def _exception_table(units: list[_Unit], starts: dict[Instruction, int]) -> bytes:
+    regions: list[Region] = []
+    for unit in units:
+        handler = unit.source.handler
+        if handler is None:
+            continue
+        region = Region(unit.at, unit.at + unit.size, units[starts[handler.target]].at, handler.depth, handler.lasti)
+        if regions and regions[-1].end == region.start and regions[-1][2:] == region[2:]:
+            region = region._replace(start=regions.pop().start)
+        regions.append(region)
+    return write_regions(regions)
+
+
+# -- the stack --------------------------------------------------------------------------------------------------------
+
+
+def _effects(i: Instruction, tables: _Tables) -> tuple[int, int, int]:
+    """Change of depth if it goes on, if it jumps, and the highest change on the way."""
+    depth = high = 0
+    units = _lower(i, tables)
+    for unit in units:
+        number = opcode.opmap[unit.name]
+        depth += opcode.stack_effect(number, unit.arg if number >= opcode.HAVE_ARGUMENT else None, jump=False)
+        high = max(high, depth)
+    if i.target is None:
+        return depth, depth, high
+    jumped = opcode.stack_effect(opcode.opmap[units[-1].name], 0, jump=True)
+    return depth, jumped, max(high, jumped)
+
+
+def _flow(body: Body) -> tuple[dict[Instruction, int], int]:
+    tables, order = _Tables(body), {i: n for n, i in enumerate(body)}
+    depths: dict[Instruction, int] = {}
+    todo = [(body[0], int(bool(body.flags & _GENERATOR)) if VERSION < (3, 13) else 0)]
+    highest = 0
+    while todo:
+        i, depth = todo.pop()
+        if i in depths:
+            if depths[i] != depth:
+                raise ValueError(f"stack depth {depths[i]} and {depth} at {order[i]} {i}")
+            continue
+        depths[i] = depth
+        on, jumped, high = _effects(i, tables)
+        highest = max(highest, depth + high)
+        if depth + on < 0:
+            raise ValueError(f"stack depth {depth + on} after {order[i]} {i}")
+        if i.handler:
+            todo.append((i.handler.target, i.handler.depth + i.handler.lasti + 1))
+            highest = max(highest, todo[-1][1])
+        if i.target is not None:
+            todo.append((i.target, depth + jumped))
+        if i.opname not in ENDS:
+            if order[i] + 1 == len(body):
+                raise ValueError(f"the body ends after {i}")
+            todo.append((body[order[i] + 1], depth + on))
+    return depths, highest
+
+
+def stack_depths(body: Body) -> dict[Instruction, int]:
+    """Number of stack values (NULLs too) before each reachable instruction. Raises ValueError where two paths disagree."""
+    return _flow(body)[0]
+
+
+def stack_size(body: Body) -> int:
+    """The most stack values that `body` has at a time."""
+    return _flow(body)[1]
