@@ -1,0 +1,86 @@
+"""A set of guards: kept in the order they were made, turned into a program for C, and explained when one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from .assumptions import Failure, Guard, GuardKind, OverlapSpec, Predicate, ShapeCheck, TensorSpec
+from .checks import CHECKS, describe
+from .modules import ClassSpec, DictSpec, ModuleSpec
+from .program import build
+from .source import Source
+
+if TYPE_CHECKING:
+    from . import _frame
+    from .hook import FrameView
+
+__all__ = [
+    "ClassSpec", "DictSpec", "Failure", "Guard", "GuardKind", "GuardSet", "ModuleSpec", "OverlapSpec", "Predicate", "ShapeCheck",
+    "TensorSpec",
+]  # fmt: skip
+
+
+class GuardSet:
+    """Guards without repeats. `add` is cheap: capture calls it for everything it looks at."""
+
+    def __init__(self) -> None:
+        self._guards: dict[tuple[object, ...], Guard] = {}
+
+    def add(self, guard: Guard) -> None:
+        self._guards.setdefault((guard.kind, guard.source, _key(guard.expected)), guard)
+
+    def update(self, other: GuardSet) -> None:
+        for guard in other:
+            self.add(guard)
+
+    def __iter__(self) -> Iterator[Guard]:
+        return iter(self._guards.values())
+
+    def __len__(self) -> int:
+        return len(self._guards)
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """(source, kind, expected, user line) of every guard, as text: what GuardsInstalled carries."""
+        return [(g.subject(), g.kind.name, describe(g.kind, g.expected), str(g.where or "")) for g in self]
+
+    def text(self) -> str:
+        """One guard a line."""
+        return "\n".join(f"{source}: {expected}" + (f"  # {line}" if line else "") for source, _, expected, line in self.rows())
+
+    def compile(self, frame: FrameView) -> _frame.Program:
+        """The program that C evaluates before a call. Tensor guards read the tensors of `frame`, where all guards hold."""
+        return build(tuple(self), frame)
+
+    def explain(self, frame: FrameView) -> Failure | None:
+        """The first guard that does not hold for this frame, in words; None if all hold."""
+        for guard in self:
+            failure = _failure(guard, frame)
+            if failure:
+                return failure
+        return None
+
+
+def _failure(guard: Guard, frame: FrameView) -> Failure | None:
+    check = CHECKS[guard.kind]
+    expected = check.expected(guard.expected)
+    try:
+        value = guard.source.fetch(frame) if guard.source else None
+    except Exception as error:
+        return Failure(guard, guard.subject(), expected, f"nothing there ({type(error).__name__})")
+    try:
+        found = "" if check.holds(value, guard.expected, frame) else check.found(value, guard.expected, frame)
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"
+    return Failure(guard, guard.subject(), expected, found) if found else None
+
+
+def _key(expected: Any) -> object:
+    """Equal keys only for expectations that mean the same (1 and True and 1.0 do not)."""
+    if isinstance(expected, Source | TensorSpec | ShapeCheck | OverlapSpec):
+        return expected
+    if type(expected) in (int, str, bool, bytes, type(None)):
+        return type(expected), expected
+    if type(expected) is tuple:
+        return tuple(_key(e) for e in expected)
+    return id(expected)

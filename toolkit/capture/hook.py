@@ -1,0 +1,219 @@
+"""The frame hook: which frames are captured, what happens on a miss, and how often a function may be compiled again.
+
+`_frame.c` has the mechanism (PEP 523, caches in code objects, guard programs); every decision is here. A compiler is any
+object with `capture(frame: FrameView) -> Entry | Skip`. It runs with the hook off, inside `events.compilation()`; the hook
+emits FrameSeen, FrameSkipped, GuardsInstalled, GuardFailed, Recompiled, RecompileLimitHit, InternalFailure, CompileFinished.
+What it raises is contained (the frame runs in eager), unless it is a FuselabError meant for the user.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+import traceback
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .. import options
+from ..errors import FuselabError, InternalError, RecompileLimit
+from ..events import (
+    CompileFinished,
+    FrameSeen,
+    FrameSkipped,
+    GuardFailed,
+    GuardsInstalled,
+    InternalFailure,
+    Recompiled,
+    RecompileLimitHit,
+    compilation,
+    emit,
+)
+from . import _frame
+from .guards import Failure, GuardSet
+from .skipfiles import never_captured
+
+disabled = _frame.disabled
+Hooked = _frame.Hooked
+Arguments = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameView:
+    """A frame at its start. `locals` has the arguments only, in the order in which the compiled function gets them."""
+
+    code: types.CodeType
+    globals: dict[str, Any]
+    builtins: dict[str, Any]
+    closure: tuple[types.CellType, ...]
+    locals: dict[str, Any]
+    function: types.FunctionType
+    kind: str = "function"  # or "module": the top level of a cell
+
+
+@dataclass(eq=False)
+class Entry:
+    """A compiled frame: `code` takes the original's arguments positionally (positional, keyword-only, *args, **kwargs) and has
+    its free variables. It dies with any of `keys`, objects it must not outlive (weakly referenced)."""
+
+    guards: GuardSet
+    code: types.CodeType
+    keys: tuple[Any, ...] = ()
+    version: _frame.Version | None = field(default=None, repr=False)
+
+    def invalidate(self) -> None:
+        """Never run this entry again."""
+        if self.version is not None:
+            self.version.invalidate()
+
+
+@dataclass(frozen=True)
+class Skip:
+    """The frame runs as it is, from now on; `reason` is for people ("" says nothing: no event)."""
+
+    reason: str = ""
+
+
+class Compiler(Protocol):
+    def capture(self, frame: FrameView) -> Entry | Skip: ...
+
+
+class Cache(_frame.Cache):
+    """Everything one compiler compiled. Versions live here and die with it; code objects only point at them."""
+
+    def __init__(self, compiler: Compiler, root: types.CodeType | None = None) -> None:
+        """`root` is the code of the wrapped function: always captured, wherever its file is."""
+        super().__init__()
+        self.compiler = compiler
+        self.root = root
+        _caches.add(self)
+
+    def miss(self, code: types.CodeType, namespace: dict[str, Any], builtins: dict[str, Any], function: types.FunctionType,
+             arguments: Arguments, versions: tuple[_frame.Version, ...]) -> _frame.Version | None:
+        """No version fits: compile one. None: the frame runs as it is from now on. C calls this with the hook off."""
+        view = frame_view(code, namespace, builtins, function, arguments)
+        if versions and not self._may_recompile(view, versions):
+            return None
+        with compilation():
+            return self._compile(view)
+
+    def _may_recompile(self, view: FrameView, versions: tuple[_frame.Version, ...]) -> bool:
+        name, limit = view.code.co_qualname, options.current().recompile_limit
+        failure = versions[0].entry.guards.explain(view)
+        words = (failure.source, failure.expected, failure.found) if failure else ("?", "", "")
+        emit(_guard_failed(name, failure))
+        if len(versions) < limit:
+            emit(Recompiled(function=name, version=len(versions) + 1, source=words[0], expected=words[1], found=words[2]))
+            return True
+        emit(RecompileLimitHit(function=name, limit=limit, source=words[0]))
+        if getattr(self.compiler, "fullgraph", False):
+            raise RecompileLimit(f"{name} was compiled {limit} times; last because {words[0]} is {words[2]}, expected {words[1]}")
+        return False
+
+    def _compile(self, view: FrameView) -> _frame.Version | None:
+        name, start = view.code.co_qualname, time.perf_counter()
+        emit(FrameSeen(function=name, file=view.code.co_filename, line=view.code.co_firstlineno))
+        try:
+            made = self.compiler.capture(view)
+            version = self._install(view, made) if isinstance(made, Entry) else None
+        except FuselabError:
+            raise
+        except Exception as error:
+            text = traceback.format_exc()
+            emit(InternalFailure(stage="capture", function=name, error=f"{type(error).__name__}: {error}", traceback=text))
+            emit(CompileFinished(function=name, result="failed", seconds=time.perf_counter() - start))
+            return None
+        if isinstance(made, Skip) and made.reason:
+            emit(FrameSkipped(function=name, file=view.code.co_filename, line=view.code.co_firstlineno, reason=made.reason))
+        emit(CompileFinished(function=name, result="compiled" if version else "eager", seconds=time.perf_counter() - start))
+        return version
+
+    def _install(self, view: FrameView, entry: Entry) -> _frame.Version:
+        emit(GuardsInstalled(function=view.code.co_qualname, count=len(entry.guards), rows=entry.guards.rows))
+        _check_signature(view.code, entry.code)
+        program = entry.guards.compile(view)
+        failed = program.check(tuple(view.locals.values()), view.globals, view.builtins, view.function)
+        if failed >= 0:
+            why = entry.guards.explain(view)
+            raise InternalError(f"a guard fails right after capture: {why or tuple(entry.guards)[failed]}")
+        version = _frame.Version(program, entry.code, view.globals, entry)
+        entry.version = version
+        version.watch = tuple(weakref.ref(key, _Invalidate(version)) for key in entry.keys)
+        return version
+
+
+class _Invalidate:
+    """The callback of a weak reference: the version must not run again. Holds the version weakly itself."""
+
+    def __init__(self, version: _frame.Version) -> None:
+        self.version = weakref.ref(version)
+
+    def __call__(self, dead: object) -> None:
+        version = self.version()
+        if version is not None:
+            version.invalidate()
+
+
+_caches: weakref.WeakSet[Cache] = weakref.WeakSet()
+_run_caches: weakref.WeakKeyDictionary[Any, Cache] = weakref.WeakKeyDictionary()
+
+
+def run(compiler: Compiler, fn: Callable[..., Any], args: Arguments = (), kwargs: dict[str, Any] | None = None) -> Any:
+    """`fn(*args, **kwargs)` with the hook on for this thread and frames captured by `compiler`; one cache a compiler."""
+    cache = _run_caches.get(compiler)
+    if cache is None:
+        cache = _run_caches[compiler] = Cache(compiler)
+    cache.root = root_code(fn)
+    return Hooked(fn, cache)(*args, **(kwargs or {}))
+
+
+def run_code(compiler: Compiler, code: types.CodeType, namespace: dict[str, Any]) -> None:
+    """`exec(code, namespace)` with the hook on; the top level itself is offered to `compiler` as a frame of kind "module"."""
+    cache = Cache(compiler, code)
+    Hooked(exec, cache)(code, namespace)
+
+
+def root_code(fn: Callable[..., Any]) -> types.CodeType | None:
+    """The code that runs when `fn` is called, if it is a Python function, a method, or an object with `__call__`."""
+    fn = getattr(fn, "__func__", fn)
+    return getattr(fn if isinstance(fn, types.FunctionType) else type(fn).__call__, "__code__", None)
+
+
+def reset() -> None:
+    """Forget everything compiled, in every cache."""
+    for cache in tuple(_caches):
+        cache.forget()
+
+
+def frame_view(code: types.CodeType, namespace: dict[str, Any], builtins: dict[str, Any], function: types.FunctionType,
+               arguments: Arguments) -> FrameView:
+    """A FrameView from what C hands over; `arguments` are the values of the code's first variables."""
+    kind = "function" if code.co_flags & inspect.CO_OPTIMIZED else "module"
+    bound = dict(zip(code.co_varnames, arguments, strict=False))
+    return FrameView(code, namespace, builtins, function.__closure__ or (), bound, function, kind)
+
+
+def _check_signature(original: types.CodeType, compiled: types.CodeType) -> None:
+    expected = argument_count(original)
+    if argument_count(compiled) != expected or compiled.co_kwonlyargcount or compiled.co_argcount != expected:
+        raise InternalError(f"compiled {original.co_qualname} takes {compiled.co_argcount} arguments, not {expected}")
+    if compiled.co_freevars != original.co_freevars:
+        raise InternalError(f"compiled {original.co_qualname} has free variables {compiled.co_freevars}, not {original.co_freevars}")
+
+
+def argument_count(code: types.CodeType) -> int:
+    """How many variables of a frame are arguments: positional, keyword-only, *args and **kwargs."""
+    stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_argcount + code.co_kwonlyargcount + stars
+
+
+def _guard_failed(name: str, failure: Failure | None) -> GuardFailed:
+    if failure is None:
+        return GuardFailed(function=name, source="?", kind="", expected="", found="a guard that cannot be explained", relied_on="")
+    return GuardFailed(function=name, source=failure.source, kind=failure.guard.kind.name, expected=failure.expected,
+                       found=failure.found, relied_on=failure.relied_on)  # fmt: skip
+
+
+_frame.set_never_captured(never_captured)
