@@ -80,7 +80,6 @@ class GraphBuilder:
         same = self.tensor_of(example) if isinstance(example, torch.Tensor) else None
         node = self.node(kind, target, in_args, in_kwargs, example)
         if same is not None:
-            same.node = node if _writes(kind, target) else same.node  # type: ignore[attr-defined]
             return same
         return self.result(node, example)
 
@@ -150,12 +149,6 @@ def _is_unread_item(node: torch.fx.Node) -> bool:
 
 def _is_plain(example: Any) -> bool:
     return example is None or isinstance(example, (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format))
-
-
-def _writes(kind: str, target: Any) -> bool:
-    """Is it an in-place method? Its node then stands for the tensor, so that later readers come after it."""
-    name = target if kind == "call_method" else getattr(target, "__name__", "")
-    return name.endswith("_") and not name.endswith("__")
 
 
 def _identifier(text: str) -> str:

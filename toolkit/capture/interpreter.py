@@ -14,7 +14,7 @@ from ..provenance import UserLine
 from .bodies import body_of
 from .breaks import Observed
 from .bytecode import Body, Handler, Instruction
-from .opcodes import OPCODES
+from .opcodes import Opcodes
 from .operations import Operations
 from .trace import DEEPEST, MOST_INSTRUCTIONS, Trace
 from .variables.base import VariableTracker
@@ -27,7 +27,7 @@ class ReachedBreak(Exception):
     """The top frame is at the step before which an earlier attempt decided to break."""
 
 
-class Interpreter(Operations):
+class Interpreter(Opcodes, Operations):
     """One activation. `namespace` is the function's real globals dict; `cells` its cell and free variables by name."""
 
     def __init__(self, trace: Trace, code: CodeType, namespace: dict[str, Any], locals: dict[str, VariableTracker],
@@ -98,10 +98,10 @@ class Interpreter(Operations):
 
     def _execute(self) -> None:
         instruction = self.body.instructions[self.index]
-        method = OPCODES.get(instruction.opname)
+        method = getattr(self, instruction.opname, None)
         if method is None:
             self.break_graph("unsupported-instruction", f"{instruction.opname} is not captured")
-        method(self, instruction)
+        method(instruction)
 
     def _guarded(self, action: Any) -> None:
         try:

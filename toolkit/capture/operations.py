@@ -62,7 +62,7 @@ class Operations:
     def same_object(self, known: VariableTracker, source: Source) -> None:
         """`source` gave an object that has a tracker already: guard that both sources give one object."""
         if known.source is not None and known.source != source:
-            self.guard(GuardKind.TENSOR_ALIAS, source, known.source)
+            self.guard(GuardKind.SAME_OBJECT, source, known.source)
 
     def break_graph(self, id: str, reason: str, hint: str = "") -> NoReturn:
         """End the graph before the top frame's current instruction."""
@@ -154,6 +154,10 @@ class Operations:
         """len(value)."""
         size = self.realize(value).length(self)  # type: ignore[arg-type]
         return size if isinstance(size, VariableTracker) else self.wrap_constant(size)
+
+    def get_item(self, container: VariableTracker, key: VariableTracker) -> VariableTracker:
+        """container[key]."""
+        return self.realize(self.realize(container).get_item(self, self.realize(key)))  # type: ignore[arg-type]
 
     def contains(self, container: VariableTracker, item: VariableTracker) -> VariableTracker:
         """`item in container`."""

@@ -148,6 +148,10 @@ class VariableTracker:
         """bool(self)."""
         return tx.break_graph("unsupported-operator", f"the truth of {self.describe()} is asked")
 
+    def branches_on_data(self) -> bool:
+        """Is its truth known only when the graph runs (a tensor)?"""
+        return False
+
     def length(self, tx: Interpreter) -> int | VariableTracker:
         """len(self)."""
         return tx.break_graph("unsupported-operator", f"the length of {self.describe()} is asked")
@@ -172,6 +176,14 @@ class VariableTracker:
                 if issubclass(stop.variable.python_type(), StopIteration):
                     return out
                 raise
+
+    def unpack_lazy(self, tx: Interpreter) -> list[VariableTracker]:
+        """As `unpack`, where the members need not be realised."""
+        return self.unpack(tx)
+
+    def unpack_exactly(self, tx: Interpreter, count: int) -> list[VariableTracker]:
+        """As `unpack`, but no more than `count + 1` members are taken: enough to see that there are too many."""
+        return self.unpack_lazy(tx)
 
     # -- how it comes back ------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,50 @@
+"""Raising and handling exceptions of the traced program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..breaks import Observed
+from ..variables.base import VariableTracker
+from ..variables.exceptions import as_instance, matches
+from .family import Family
+
+if TYPE_CHECKING:
+    from ..bytecode import Instruction
+
+
+class ExceptionOpcodes(Family):
+    def PUSH_EXC_INFO(self, i: Instruction) -> None:
+        error = self.pop()
+        self.push(self.trace.handled or self.wrap_constant(None))
+        self.push(error)
+        self.trace.handled = error
+
+    def POP_EXCEPT(self, i: Instruction) -> None:
+        before = self.pop()
+        self.trace.handled = None if before.is_constant() else before
+
+    def CHECK_EXC_MATCH(self, i: Instruction) -> None:
+        kinds = self.pop()
+        self.push(self.wrap_constant(matches(self, self.realize(self.stack[-1]), kinds)))
+
+    def RERAISE(self, i: Instruction) -> None:
+        raise Observed(self.pop())
+
+    def RAISE_VARARGS(self, i: Instruction) -> None:
+        if i.argval == 0:
+            if self.trace.handled is None:
+                self.raise_error(RuntimeError, "No active exception to reraise")
+            raise Observed(self.trace.handled)
+        cause = self.pop() if i.argval == 2 else None
+        error = as_instance(self, self.pop())
+        if cause is not None:
+            self._set_cause(error, cause)
+        self.raise_user(error)
+
+    def _set_cause(self, error: VariableTracker, cause: VariableTracker) -> None:
+        none = cause.is_constant() and cause.constant() is None
+        error.set_cause(None if none else as_instance(self, cause))  # type: ignore[attr-defined]
+
+    def LOAD_ASSERTION_ERROR(self, i: Instruction) -> None:
+        self.push(self.wrap_constant(AssertionError))
