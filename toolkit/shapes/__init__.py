@@ -1,1 +1,11 @@
-""""""
+"""Dynamic shapes: the one place that touches torch's ShapeEnv. Symbols, hints, guards, bounds, text."""
+
+from . import text
+from .env import FakeMode, SizeOf, SymbolicEnv, at, fake_mode, scope
+from .guards import ShapeGuard, bounds, check, deferred, expr, guards, hint, known, simplified, specialise, symbols
+from .inputs import fakify, size_symbol, storage_of
+
+__all__ = [
+    "FakeMode", "ShapeGuard", "SizeOf", "SymbolicEnv", "at", "bounds", "check", "deferred", "expr", "fake_mode", "fakify", "guards", "hint",
+    "known", "scope", "simplified", "size_symbol", "specialise", "storage_of", "symbols", "text",
+]

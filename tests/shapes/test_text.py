@@ -1,0 +1,51 @@
+"""Size expressions as text: the same number in Python and C++ (checked by a C-like evaluation)."""
+
+import pytest
+import sympy
+from sympy import Symbol
+
+from fuselab.toolkit._torch import FloorDiv, Max, Min, Mod, ModularIndexing
+from fuselab.toolkit.shapes import text
+
+n, m = Symbol("s0", integer=True, positive=True), Symbol("s1", integer=True, positive=True)
+z = Symbol("z", integer=True)
+
+CASES = [
+    (n * m + 2, "s0*s1 + 2", "s0*s1 + 2", "s0*s1 + 2"),
+    (n - m - 1, "s0 - s1 - 1", "s0 - s1 - 1", "s0 - s1 - 1"),
+    (3 * (n + 1), "3*s0 + 3", "3*s0 + 3", "3*s0 + 3"),
+    (m * (n + 1), "s1*(s0 + 1)", "s1*(s0 + 1)", "s1*(s0 + 1)"),
+    (FloorDiv(n + 1, 2), "(s0 + 1) // 2", "(s0 + 1) / 2", "(s0 + 1) // 2"),
+    (2 * FloorDiv(n, 3), "2*(s0 // 3)", "2*(s0 / 3)", "2*(s0 // 3)"),
+    (FloorDiv(z, 2), "z // 2", "floor_div(z, 2)", "(z - ((z % 2) + 2) % 2) // 2"),
+    (ModularIndexing(n, 4, 8), "(s0 // 4) % 8", "(s0 / 4) % 8", "(s0 // 4) % 8"),
+    (Mod(n, 4), "s0 % 4", "s0 % 4", "s0 % 4"),
+    (Max(1, n - 2), "max(1, s0 - 2)", "long_max(1, s0 - 2)", "tl.maximum(1, s0 - 2)"),
+    (Min(n, m, 7), "min(7, s0, s1)", "long_min(long_min(7, s0), s1)", "tl.minimum(tl.minimum(7, s0), s1)"),
+    (n**2, "s0*s0", "s0*s0", "s0*s0"),
+    (-n, "-s0", "-s0", "-s0"),
+    (sympy.Integer(2**40), "1099511627776", "1099511627776L", "1099511627776"),
+    (sympy.And(n > 2, m < 3), "(s0 > 2) and (s1 < 3)", "(s0 > 2) && (s1 < 3)", "(s0 > 2) & (s1 < 3)"),
+    (sympy.Ne(n, m), "s0 != s1", "s0 != s1", "s0 != s1"),
+]
+
+
+@pytest.mark.parametrize(("e", "python", "cpp", "triton"), CASES, ids=[c[1] for c in CASES])
+def test_expression_prints(e, python, cpp, triton):
+    assert (text.python(e), text.cpp(e), text.triton(e)) == (python, cpp, triton)
+
+
+@pytest.mark.parametrize("e", [c[0] for c in CASES], ids=[c[1] for c in CASES])
+def test_python_text_has_the_expressions_value(e):
+    values = {n: 5, m: 7, z: -9}
+    want = e.xreplace({k: sympy.Integer(v) for k, v in values.items()})
+    assert eval(text.python(e), {k.name: v for k, v in values.items()}) == want
+
+
+def test_names_rename_symbols():
+    assert text.cpp(n + m, {n: "rows", m: "cols"}) == "rows + cols"
+
+
+def test_an_unknown_function_is_refused():
+    with pytest.raises(text.Unprintable):
+        text.triton(sympy.Function("mystery")(n))

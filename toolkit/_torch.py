@@ -1,0 +1,102 @@
+"""Every private torch name we use, in one place, each with the reason. torch 2.11 to 2.14."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import itertools
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+# The engines that fake tensors and symbolic sizes run on.
+from torch._decomp import global_decomposition_table  # decompositions and meta functions by op
+from torch._guards import SLoc, Source  # where a shape guard came from; what a symbol stands for (both are plain records)
+from torch._logging import trace_structured
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # tensors without data: the trace's values
+from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod  # the integer functions SymInts are made of
+from torch.utils._sympy.value_ranges import ValueRanges
+
+_VALIDATOR = "torch.fx.experimental.validator"
+
+
+@contextlib.contextmanager
+def no_translation_validation() -> Iterator[None]:
+    """ShapeEnv's constructor asks torch's Z3 validator, off by default, whether it is on; that module imports all of torch._dynamo (a second).
+
+    Inside the block the question is answered "off" without the import, unless somebody imported the real thing before."""
+    if _VALIDATOR in sys.modules:
+        yield
+        return
+    stub = types.ModuleType(_VALIDATOR)
+    stub.translation_validation_enabled = lambda: False  # type: ignore[attr-defined]
+    sys.modules[_VALIDATOR] = stub
+    try:
+        yield
+    finally:
+        if sys.modules.get(_VALIDATOR) is stub:
+            del sys.modules[_VALIDATOR]
+
+
+@functools.cache
+def settle_structured_log() -> None:
+    """torch's structured log starts with a handler that removes itself at the first record unless somebody asked for the log. Until then every
+    guard would format Python stacks (and import torch._inductor for that): give it its first record now, an empty one."""
+    trace_structured("fuselab", suppress_context=True, record_logging_overhead=False)
+
+
+@functools.cache
+def spare_dynamo_import() -> None:
+    """Hundreds of torch's own reference functions import torch._dynamo (a second) at their first call, to ask it not to compile them.
+
+    Nothing compiles them while torch._dynamo is not loaded: mark each as its own answer. `_disable_dynamo` keeps that answer in an attribute."""
+    if "torch._dynamo" in sys.modules:
+        return
+    vars(torch).setdefault("_dynamo", _DynamoDoor())
+    inner = torch._disable_dynamo(spare_dynamo_import.__wrapped__).__code__
+    tables = (global_decomposition_table[kind].values() for kind in ("post_autograd", "pre_autograd", "meta"))
+    modules = (m for name, m in list(sys.modules.items()) if name.startswith(("torch._refs", "torch._prims", "torch._decomp", "torch._meta")))
+    for fn in itertools.chain((FakeTensorMode.__torch_dispatch__,), *tables, *(tuple(vars(m).values()) for m in modules)):
+        _mark_undisabled(fn, inner)
+
+
+class _DynamoDoor:
+    """Stands for the attribute `torch._dynamo` until that package is really imported. Fake tensors look up one setting in it at every operation
+    without a Python meta function; its default needs no import. Anything else opens the door. The real import replaces this object."""
+
+    @property
+    def config(self) -> Any:
+        return sys.modules.get("torch._dynamo.config") or _DEFAULT_CONFIG
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("torch._dynamo"), name)
+
+
+class _DefaultConfig:
+    _custom_ops_profile = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("torch._dynamo.config"), name)
+
+
+_DEFAULT_CONFIG = _DefaultConfig()
+
+
+def _mark_undisabled(fn: object, inner: types.CodeType) -> None:
+    while isinstance(fn, types.FunctionType):
+        below = getattr(fn, "__wrapped__", None)
+        if fn.__code__ is inner and not hasattr(below, "__dynamo_disable"):
+            below.__dynamo_disable = below  # type: ignore[union-attr]
+        fn = below
+
+
+__all__ = [
+    "DimDynamic", "FakeTensor", "FakeTensorMode", "FloorDiv", "GuardOnDataDependentSymNode", "Max", "Min", "Mod", "ModularIndexing", "PythonMod",
+    "SLoc", "ShapeEnv", "Source", "ValueRanges", "free_unbacked_symbols", "no_translation_validation",
+    "settle_structured_log", "spare_dynamo_import",
+]

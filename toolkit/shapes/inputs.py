@@ -1,0 +1,138 @@
+"""Real inputs in, fake inputs out: which sizes are numbers and which are symbols is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import sympy
+import torch
+
+from .._torch import DimDynamic, FakeTensor, Source
+from .env import FakeMode, SizeOf, SymbolicEnv
+
+Dynamic = Literal["static", "dynamic", "auto"]
+
+
+class _Text(str):
+    """A name that may also be called: torch turned `Source.name()` into a property on the way from 2.11 to 2.14."""
+
+    def __call__(self) -> str:
+        return str(self)
+
+
+class _Named(Source):
+    """The least a ShapeEnv wants to know about where a symbol comes from."""
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "name", _Text(text))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Named) and self.name == other.name
+
+
+def fakify(mode: FakeMode, tensor: torch.Tensor, source_text: str = "", dynamic: Mapping[int, Dynamic] | None = None, handle: Any = None) -> FakeTensor:
+    """A fake twin of `tensor`: same sizes, strides, dtype, device, requires_grad, leaf or not; inputs that share memory have twins that do.
+
+    `dynamic[dim]`: "static" (a number, the default), "dynamic" (a symbol of its own), "auto" (a symbol shared by sizes that are equal now).
+    Sizes 0 and 1 are always numbers. Tensors that are not plain strided ones go through torch's converter, with static sizes."""
+    if isinstance(tensor, FakeTensor):
+        return tensor
+    if not _plain(tensor):
+        return mode.from_tensor(tensor, static_shapes=True, source=_Named(source_text or "input"))
+    symbolic = {d: how for d, how in (dynamic or {}).items() if how != "static" and tensor.size(d) > 1}
+    with torch._C._DisableTorchDispatch():
+        elem = _symbolic_meta(mode, tensor, source_text, symbolic, handle) if symbolic else _static_meta(mode, tensor)
+        fake = FakeTensor(mode, elem, tensor.device)
+    fake._fuselab_storage = _storage_key(tensor)
+    return _like_autograd(fake, tensor)
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """A key that inputs which share memory have in common (the real storage's, for a fake made here)."""
+    key = getattr(tensor, "_fuselab_storage", None)
+    return key if key is not None else _storage_key(tensor)
+
+
+def size_symbol(mode: FakeMode, value: int, source_text: str, handle: Any = None) -> torch.SymInt | int:
+    """A symbol for a plain integer input. 0 and 1 stay numbers."""
+    if value in (0, 1):
+        return value
+    env = mode.shape_env
+    symbol = env.create_symbol(value, _Named(source_text), DimDynamic.DYNAMIC, None, positive=None, do_not_specialize_zero_one=True)
+    env.bindings[symbol] = SizeOf(source_text, handle=handle)
+    return env.create_symintnode(symbol, hint=value)
+
+
+def _storage_key(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _plain(tensor: torch.Tensor) -> bool:
+    return (type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) and tensor.layout is torch.strided
+            and not tensor.is_quantized and not tensor.is_conj() and not tensor.is_neg() and not tensor.is_inference() and tensor.device.type != "meta")
+
+
+def _static_meta(mode: FakeMode, tensor: torch.Tensor) -> torch.Tensor:
+    storages, key = mode.shape_env.storages, _storage_key(tensor)
+    if key not in storages:
+        storages[key] = torch.UntypedStorage(tensor.untyped_storage().nbytes(), device="meta")
+    return torch.empty(0, dtype=tensor.dtype, device="meta").set_(storages[key], tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def _symbolic_meta(mode: FakeMode, tensor: torch.Tensor, source: str, dynamic: Mapping[int, Dynamic], handle: Any) -> torch.Tensor:
+    env = mode.shape_env
+    sizes = [_symbol(env, n, SizeOf(source, d, handle=handle), dynamic[d]) if d in dynamic else sympy.Integer(n) for d, n in enumerate(tensor.size())]
+    strides = _strides(env, tensor, sizes, source, handle)
+    number = {**dict(zip(sizes, tensor.size(), strict=True)), **dict(zip(strides, tensor.stride(), strict=True))}
+    ints = [env.create_symintnode(e, hint=number[e]) for e in (*sizes, *strides)]
+    return torch.empty_strided(ints[:tensor.dim()], ints[tensor.dim():], dtype=tensor.dtype, device="meta")
+
+
+def _symbol(env: SymbolicEnv, value: int, of: SizeOf, how: Dynamic) -> sympy.Expr:
+    if how == "auto" and value in env.by_hint:
+        return _alias(env, env.by_hint[value], of)
+    symbol = env.create_symbol(value, _Named(str(of)), DimDynamic.DYNAMIC)
+    if isinstance(symbol, sympy.Symbol):
+        env.bindings[symbol] = of
+        if how == "auto":
+            env.by_hint[value] = symbol
+    return symbol
+
+
+def _alias(env: SymbolicEnv, symbol: sympy.Symbol, of: SizeOf) -> sympy.Symbol:
+    """`of` is assumed to be `symbol` too: it gets a name of its own, for the guard that says so."""
+    name = sympy.Symbol(f"{symbol.name}_{len(env.same) + 1}", integer=True, positive=True)
+    env.bindings[name] = of
+    env.same.append((name, symbol))
+    return symbol
+
+
+def _strides(env: SymbolicEnv, tensor: torch.Tensor, sizes: list[sympy.Expr], source: str, handle: Any) -> list[sympy.Expr]:
+    """Strides as products of sizes where they are (dimensions from the innermost outwards); else a number, or a symbol if it may vary."""
+    result: list[sympy.Expr] = [sympy.Integer(s) for s in tensor.stride()]
+    derived: dict[int, sympy.Expr] = {}
+    for d in sorted(range(tensor.dim()), key=lambda d: (tensor.stride(d), -d)):
+        value = tensor.stride(d)
+        if value in derived:
+            result[d] = derived[value]
+        elif value > 1:
+            result[d] = _symbol(env, value, SizeOf(source, d, "stride", handle), "dynamic")
+        derived[tensor.size(d) * value] = sizes[d] * result[d]
+    return result
+
+
+def _like_autograd(fake: FakeTensor, tensor: torch.Tensor) -> FakeTensor:
+    if not tensor.requires_grad:
+        return fake
+    fake.requires_grad_(True)
+    if tensor.is_leaf:
+        return fake
+    key = fake._fuselab_storage
+    with torch.enable_grad():  # not a leaf: in-place operations on it are allowed
+        fake = torch._C._functions.DelayedError("the graph's own input has no history", 1)(fake)
+    fake._fuselab_storage = key
+    return fake
