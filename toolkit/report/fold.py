@@ -1,0 +1,282 @@
+"""`Rows.add(event)` folds the event stream into a few tables of rows.
+
+A compilation is `running` until it has finished, a kernel is written, then built, then perhaps edited. Equal things are one row with a
+count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import events as ev
+from ..events import Event
+from .rows import (
+    Break,
+    Compilation,
+    Dimension,
+    Failure,
+    Fallback,
+    Graph,
+    Group,
+    Guards,
+    Kernel,
+    Merge,
+    Partition,
+    Pass,
+    Problem,
+    Recompilation,
+    Refusal,
+    Row,
+    Schedule,
+)
+
+TABLES = (
+    "compilations",
+    "graphs",
+    "breaks",
+    "guards",
+    "failures",
+    "recompilations",
+    "groups",
+    "merges",
+    "refusals",
+    "kernels",
+    "fallbacks",
+    "passes",
+    "schedules",
+    "partitions",
+    "dimensions",
+    "problems",
+)
+
+
+@dataclass(eq=False)
+class Rows:
+    """The tables, in order of arrival. `limit` bounds each: the oldest row goes when a new one comes; 0 keeps all.
+
+    `touched` collects (table, row) of what changed, for somebody who wants to send only that; it is off (None) by default.
+    """
+
+    limit: int = 0
+    touched: dict[tuple[str, int], Row] | None = None
+    tables: dict[str, dict[int, Row]] = field(default_factory=lambda: {name: {} for name in TABLES})
+    dropped: dict[str, int] = field(default_factory=dict)
+    _last_key: dict[str, int] = field(default_factory=dict)
+    _index: dict[tuple[Any, ...], Row] = field(default_factory=dict)
+    _identity: dict[tuple[str, int], tuple[Any, ...]] = field(default_factory=dict)  # the way back from a row to its key in _index
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Rows:
+        rows = cls()
+        for event in events:
+            rows.add(event)
+        return rows
+
+    def __getitem__(self, table: str) -> list[Any]:
+        return list(self.tables[table].values())
+
+    def __bool__(self) -> bool:
+        return any(self.tables.values())
+
+    def add(self, event: Event) -> None:
+        """Fold one event in. A kind that no table is about changes nothing."""
+        fold = FOLDS.get(type(event))
+        if fold is not None:
+            fold(self, event)
+
+    def put(self, table: str, event: Event, row: Row, identity: tuple[Any, ...] = ()) -> None:
+        """Append `row`; with an `identity`, an equal earlier row that counts gets one more instead."""
+        same = self._index.get((table, *identity)) if identity else None
+        if same is not None:
+            same.times += 1  # type: ignore[attr-defined]
+            self.touch(table, same)
+            return
+        row.compile_id, row.when, row.seconds = event.compile_id, event.when, event.seconds
+        row.key = self._last_key[table] = self._last_key.get(table, 0) + 1
+        self.tables[table][row.key] = row
+        if identity:
+            self.remember(table, row, *identity)
+        self.touch(table, row)
+        self._forget(table)
+
+    def touch(self, table: str, row: Row) -> None:
+        if self.touched is not None:
+            self.touched[table, row.key] = row
+
+    def compilation(self, event: Event) -> Compilation | None:
+        """The compilation that `event` belongs to."""
+        found = self._index.get(("compilations", event.compile_id))
+        return found if isinstance(found, Compilation) else None
+
+    def kernel(self, event: Event, name: str) -> Kernel | None:
+        """The latest kernel of that name in the event's compilation; outside of any, the latest of that name."""
+        for row in reversed(self["kernels"]):
+            if row.name == name and event.compile_id in (0, row.compile_id):
+                return row  # type: ignore[no-any-return]
+        return None
+
+    def remember(self, table: str, row: Row, *identity: Any) -> None:
+        self._index[table, *identity] = row
+        self._identity[table, row.key] = (table, *identity)
+
+    def _forget(self, table: str) -> None:
+        rows = self.tables[table]
+        if not self.limit or len(rows) <= self.limit:
+            return
+        oldest = rows.pop(next(iter(rows)))
+        self.dropped[table] = self.dropped.get(table, 0) + 1
+        if self.touched is not None:
+            self.touched.pop((table, oldest.key), None)
+        identity = self._identity.pop((table, oldest.key), None)
+        if identity is not None and self._index.get(identity) is oldest:
+            del self._index[identity]
+
+
+# -- one fold per kind of event ---------------------------------------------------------------------------------------
+
+
+def _frame_seen(rows: Rows, e: ev.FrameSeen) -> None:
+    row = Compilation(function=e.function, file=e.file, line=e.line)
+    rows.put("compilations", e, row)
+    rows.remember("compilations", row, e.compile_id)
+
+
+def _frame_skipped(rows: Rows, e: ev.FrameSkipped) -> None:
+    identity = ("skipped", e.function, e.file, e.line)
+    row = rows.compilation(e) or rows._index.get(("compilations", *identity))
+    if not isinstance(row, Compilation) or row.function != e.function:
+        row = Compilation(function=e.function, file=e.file, line=e.line)
+        rows.put("compilations", e, row)
+        rows.remember("compilations", row, *identity)
+    row.result, row.reason = "skipped", e.reason
+    rows.touch("compilations", row)
+
+
+def _finished(rows: Rows, e: ev.CompileFinished) -> None:
+    row = rows.compilation(e)
+    if row is None:
+        row = Compilation(function=e.function)
+        rows.put("compilations", e, row)
+    row.result, row.seconds, row.stages = e.result, e.seconds or sum(s for _, s in e.stages), e.stages
+    rows.touch("compilations", row)
+
+
+def _recompiled(rows: Rows, e: ev.Recompiled) -> None:
+    failed = [f for f in rows["failures"] if f.function == e.function and f.source == e.source]
+    relied_on = failed[-1].relied_on if failed else ""
+    rows.put(
+        "recompilations",
+        e,
+        Recompilation(function=e.function, version=e.version, source=e.source, expected=e.expected, found=e.found, relied_on=relied_on),
+    )
+    row = rows.compilation(e)
+    if row is not None and row.function == e.function:
+        row.version = e.version
+        rows.touch("compilations", row)
+
+
+def _broken(rows: Rows, e: ev.GraphBroken) -> None:
+    row = Break(
+        id=e.id,
+        reason=e.reason,
+        hint=e.hint,
+        function=e.function,
+        file=e.file,
+        line=e.line,
+        columns=e.columns,
+        source=e.source,
+        stack=e.stack,
+    )
+    rows.put("breaks", e, row, (e.id, e.file, e.line, e.columns, e.stack))
+
+
+def _failed(rows: Rows, e: ev.GuardFailed) -> None:
+    row = Failure(function=e.function, source=e.source, kind=e.kind, expected=e.expected, found=e.found, relied_on=e.relied_on)
+    rows.put("failures", e, row, (e.function, e.source, e.kind, e.expected, e.found))
+
+
+def _fell_back(rows: Rows, e: ev.FellBack) -> None:
+    rows.put("fallbacks", e, Fallback(op=e.op, reason=e.reason, lines=e.lines), (e.op, e.reason, e.lines))
+
+
+def _scheduled(rows: Rows, e: ev.Scheduled) -> None:
+    rows.put("schedules", e, Schedule(kernels=e.kernels, externs=e.externs, peak_bytes=e.peak_bytes, text=e.text))
+    for kernel, nodes in e.groups:
+        rows.put("groups", e, Group(kernel=kernel, nodes=tuple(nodes)))
+
+
+def _built(rows: Rows, e: ev.KernelBuilt) -> None:
+    for row in filter(None, (rows.kernel(e, name) for name in e.names)):
+        row.state, row.seconds = ("cached" if e.cached else "built"), e.seconds
+        rows.touch("kernels", row)
+
+
+def _build_failed(rows: Rows, e: ev.KernelFailed) -> None:
+    for row in filter(None, (rows.kernel(e, name) for name in e.names)):
+        row.state, row.note = "failed", e.error
+        rows.touch("kernels", row)
+    rows.put("problems", e, Problem(stage="build", subject=", ".join(e.names), message=e.error, text=e.source))
+
+
+EDIT_STATES = {"edit": "edited", "revert": "built", "stale": "stale"}
+
+
+def _edited(rows: Rows, e: ev.KernelEdited) -> None:
+    row = rows.kernel(e, e.kernel)
+    if row is not None:
+        row.state, row.note = EDIT_STATES.get(e.action, row.state), e.detail
+        rows.touch("kernels", row)
+
+
+FOLDS: dict[type[Event], Callable[[Rows, Any], None]] = {
+    ev.FrameSeen: _frame_seen,
+    ev.FrameSkipped: _frame_skipped,
+    ev.CompileFinished: _finished,
+    ev.Recompiled: _recompiled,
+    ev.GraphBroken: _broken,
+    ev.GuardFailed: _failed,
+    ev.FellBack: _fell_back,
+    ev.Scheduled: _scheduled,
+    ev.KernelBuilt: _built,
+    ev.KernelFailed: _build_failed,
+    ev.KernelEdited: _edited,
+    ev.GraphCaptured: lambda rows, e: rows.put("graphs", e, Graph(function=e.function, nodes=e.nodes, inputs=e.inputs, text=e.text)),
+    ev.GuardsInstalled: lambda rows, e: rows.put("guards", e, Guards(function=e.function, count=e.count, rows=e.rows)),
+    ev.Fused: lambda rows, e: rows.put("merges", e, Merge(first=e.first, second=e.second, category=e.category, saved_bytes=e.saved_bytes)),
+    ev.FusionRefused: lambda rows, e: rows.put("refusals", e, Refusal(first=e.first, second=e.second, reason=e.reason)),
+    ev.KernelWritten: lambda rows, e: rows.put("kernels", e, Kernel(name=e.name, backend=e.backend, lines=e.lines, source=e.source)),
+    ev.PassRan: lambda rows, e: rows.put("passes", e, Pass(stage=e.stage, name=e.name, text=e.text)),
+    ev.GraphPartitioned: lambda rows, e: rows.put(
+        "partitions",
+        e,
+        Partition(
+            forward_nodes=e.forward_nodes,
+            backward_nodes=e.backward_nodes,
+            saved=e.saved,
+            saved_bytes=e.saved_bytes,
+            recomputed=e.recomputed,
+            text=e.text,
+        ),
+    ),
+    ev.DimensionMadeDynamic: lambda rows, e: rows.put(
+        "dimensions", e, Dimension(source=e.source, became=f"the symbol {e.symbol}", line="", reason=e.reason)
+    ),
+    ev.DimensionSpecialised: lambda rows, e: rows.put(
+        "dimensions", e, Dimension(source=e.source, became=f"the constant {e.value}", line=e.line, reason=e.reason)
+    ),
+    ev.RecompileLimitHit: lambda rows, e: rows.put(
+        "problems",
+        e,
+        Problem(
+            stage="capture",
+            subject=e.function,
+            message=f"compiled {e.limit} times and runs in eager from now on; {e.source} keeps changing",
+        ),
+    ),
+    ev.InternalFailure: lambda rows, e: rows.put(
+        "problems", e, Problem(stage=e.stage, subject=e.function, message=e.error, text=e.traceback)
+    ),
+    ev.CacheUnusable: lambda rows, e: rows.put("problems", e, Problem(stage="cache", subject="the disk cache", message=e.reason)),
+}

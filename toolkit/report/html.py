@@ -1,0 +1,241 @@
+"""A report as HTML: one self-contained fragment, readable without its style sheet (code-hosting pages drop it), light and dark.
+
+Colours come from JupyterLab's or VS Code's variables where there are any, and else from `prefers-color-scheme`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+
+from ..events import text_of
+from .fold import Rows
+from .text import NOTHING, SECTIONS, changed, sentence, state, summary
+from .words import caret, place, place_of, places, plural, seconds, size
+
+STYLE = """
+.fuselab-report{--fl-ink:var(--jp-ui-font-color1,var(--vscode-editor-foreground,#1f2328));--fl-soft:var(--jp-ui-font-color2,
+var(--vscode-descriptionForeground,#656d76));--fl-line:var(--jp-border-color2,var(--vscode-panel-border,#d8dee4));
+--fl-code:var(--jp-layout-color2,var(--vscode-textCodeBlock-background,#f3f4f6));--fl-bad:var(--jp-error-color1,#cf222e);
+--fl-warn:var(--jp-warn-color1,#b35900);--fl-good:var(--jp-success-color1,#1a7f37);
+font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--fl-ink);max-width:62rem}
+@media (prefers-color-scheme:dark){.fuselab-report{--fl-ink:var(--jp-ui-font-color1,var(--vscode-editor-foreground,#e6edf3));
+--fl-soft:var(--jp-ui-font-color2,var(--vscode-descriptionForeground,#9198a1));--fl-line:var(--jp-border-color2,
+var(--vscode-panel-border,#3d444d));--fl-code:var(--jp-layout-color2,var(--vscode-textCodeBlock-background,#21262d));
+--fl-bad:var(--jp-error-color1,#ff7b72);--fl-warn:var(--jp-warn-color1,#d29922);--fl-good:var(--jp-success-color1,#3fb950)}}
+.fuselab-report summary{cursor:pointer;padding:3px 0}.fuselab-report summary b{font-weight:600}
+.fuselab-report>details{border-top:1px solid var(--fl-line)}.fuselab-report>details>:last-child{margin-bottom:10px}
+.fuselab-report small,.fuselab-report .fl-soft{color:var(--fl-soft);font-size:12px}
+.fuselab-report pre,.fuselab-report code{font:12px/1.5 var(--jp-code-font-family,ui-monospace,monospace)}
+.fuselab-report pre{background:var(--fl-code);color:inherit;border-radius:4px;padding:6px 10px;margin:4px 0;overflow:auto;max-height:30em;
+white-space:pre}
+.fuselab-report table{border-collapse:collapse;margin:4px 0;font-size:12px}.fuselab-report th{font-weight:500;color:var(--fl-soft)}
+.fuselab-report td,.fuselab-report th{text-align:left;padding:2px 16px 2px 0;vertical-align:top;border:0;background:none}
+.fuselab-report tr{background:none}.fuselab-report td.fl-n,.fuselab-report th.fl-n{text-align:right;font-variant-numeric:tabular-nums}
+.fuselab-report ul{margin:2px 0;padding-left:18px}.fuselab-report .fl-bad{color:var(--fl-bad)}.fuselab-report .fl-warn{color:var(--fl-warn)}
+.fuselab-report .fl-good{color:var(--fl-good)}.fuselab-report p{margin:2px 0 6px}.fuselab-report .fl-break{margin:0 0 10px}
+""".strip().replace("\n", "")
+OPEN = ("problems", "breaks", "recompilations", "compilations")
+
+
+def page(rows: Rows, title: str, sections: Sequence[str], full: bool) -> str:
+    """The fragment. `full` opens every section."""
+    if not rows:
+        return _wrap(f"<p><b>{escape(title)}</b> <small>nothing compiled yet; call it once.</small></p>")
+    parts = [f"<p><b>{escape(title)}</b> <small>{escape(summary(rows))}</small></p>"]
+    for name in sections:
+        body = "".join(WRITERS[name](rows))
+        if body:
+            count = COUNTED.get(name)
+            number = f" <small>{len(rows[count]):,}</small>" if count else ""
+            opened = " open" if full or name in OPEN else ""
+            parts.append(f"<details{opened}><summary><b>{SECTIONS[name][0]}</b>{number}</summary>{body}</details>")
+        elif len(sections) == 1:
+            parts.append(f"<p><small>{NOTHING[name]}</small></p>")
+    return _wrap("".join(parts))
+
+
+def _wrap(body: str) -> str:
+    return f'<div class="fuselab-report"><style>{STYLE}</style>{body}</div>'
+
+
+# -- sections ---------------------------------------------------------------------------------------------------------
+
+
+def breaks(rows: Rows) -> Iterable[str]:
+    for b in rows["breaks"]:
+        source, carets = caret(b.source, b.file, b.line, b.columns)
+        times = f", {b.times} times" if b.times > 1 else ""
+        yield f'<div class="fl-break"><b>{escape(place(b.file, b.line))}</b> in <code>{escape(b.function)}</code>{times}'
+        yield _pre(source + ("\n" + carets if carets else "")) if source else "<br>"
+        yield f"{escape(sentence(b.reason))} <small>{escape(b.id)}</small>"
+        yield f'<br><span class="fl-good">Try: {escape(b.hint)}</span>' if b.hint else ""
+        yield "".join(f"<br><small>called from {escape(place_of(frame))}</small>" for frame in b.stack) + "</div>"
+
+
+def recompilations(rows: Rows) -> Iterable[str]:
+    items = []
+    for c in rows["recompilations"]:
+        why = f"<code>{escape(c.source)}</code> was <code>{escape(c.expected)}</code> and is now <code>{escape(c.found)}</code>"
+        relied = f" <small>relied on by {escape(place_of(c.relied_on))}</small>" if c.relied_on else ""
+        items.append(f"<b>{escape(c.function)}</b>, version {c.version}: {why}{relied}")
+    for d in rows["dimensions"]:
+        where = f" <small>{escape(place_of(d.line))}</small>" if d.line else ""
+        items.append(f"<code>{escape(d.source)}</code> became {escape(d.became)}{where} <small>{escape(d.reason)}</small>")
+    yield _list(items)
+
+
+def compilations(rows: Rows) -> Iterable[str]:
+    done = [c for c in rows["compilations"] if c.result != "skipped"]
+    names = list(dict.fromkeys(name for c in done for name, _ in c.stages))
+    body = []
+    for c in done:
+        stages = dict(c.stages)
+        version = f" <small>version {c.version}</small>" if c.version > 1 else ""
+        style = {"compiled": "fl-good", "failed": "fl-bad", "eager": "fl-warn"}.get(c.result, "fl-soft")
+        where = escape(place(c.file, c.line)) if c.file else ""
+        body.append(
+            [
+                f"<b>{escape(c.function)}</b>{version}",
+                f"<small>{where}</small>",
+                f'<span class="{style}">{escape(c.result)}</span>',
+                *(seconds(stages[n]) if n in stages else "" for n in names),
+                f"<b>{seconds(c.seconds)}</b>" if c.seconds else "",
+            ]
+        )
+    yield _table(["", "", "", *map(escape, names), "total"], body, numbers=3)
+    yield _list(
+        [
+            f"<code>{escape(c.function)}</code> runs as it is <small>{escape(place(c.file, c.line))}: {escape(c.reason)}</small>"
+            for c in rows["compilations"]
+            if c.result == "skipped"
+        ]
+    )
+
+
+def graphs(rows: Rows) -> Iterable[str]:
+    for number, g in enumerate(rows["graphs"], 1):
+        size_ = f"{plural(g.nodes, 'operation')}, {plural(g.inputs, 'input')}"
+        yield _fold(f"Graph {number} <small>from {escape(g.function)}: {size_}</small>", _pre(str(text_of(g.text))))
+    for p in rows["partitions"]:
+        again = f", {plural(p.recomputed, 'operation')} recomputed" if p.recomputed else ""
+        yield (
+            f"<p>Training: forward {plural(p.forward_nodes, 'operation')}, backward {p.backward_nodes:,}; saves "
+            f"{plural(p.saved, 'tensor')} ({size(p.saved_bytes)}) between them{again}</p>"
+        )
+
+
+def loops(rows: Rows) -> Iterable[str]:
+    for s in rows["schedules"]:
+        yield f"<p>{plural(s.kernels, 'kernel')}, {plural(s.externs, 'call')} into ATen, {size(s.peak_bytes)} at the peak</p>"
+        yield _pre(str(text_of(s.text)))
+
+
+def fusion(rows: Rows) -> Iterable[str]:
+    together = [f"<b>{escape(g.kernel)}</b> = {escape(' + '.join(g.nodes))}" for g in rows["groups"] if len(g.nodes) > 1]
+    apart = [f"not {escape(x.first)} with {escape(x.second)}: <span class='fl-warn'>{escape(x.reason)}</span>" for x in rows["refusals"]]
+    yield _list(together)
+    saved = sum(m.saved_bytes for m in rows["merges"])
+    if saved:
+        yield f"<p><small>{plural(len(rows['merges']), 'merge')} saved {size(saved)} of memory traffic</small></p>"
+    if apart:
+        yield _fold(f"Not fused <small>{len(apart)}</small>", _list(apart))
+
+
+def kernels(rows: Rows) -> Iterable[str]:
+    for k in rows["kernels"]:
+        style = {"failed": "fl-bad", "edited": "fl-warn", "stale": "fl-warn"}.get(k.state, "fl-soft")
+        origin = f"; from {escape(places(k.lines))}" if k.lines else ""
+        head = f"<b>{escape(k.name)}</b> <small>{escape(k.backend)}, <span class='{style}'>{escape(state(k))}</span>{origin}</small>"
+        note = f"<p><small>{escape(k.note)}</small></p>" if k.note else ""
+        yield _fold(head, note + _pre(str(text_of(k.source))))
+
+
+def fallbacks(rows: Rows) -> Iterable[str]:
+    items = []
+    for f in rows["fallbacks"]:
+        times = f", {f.times} times" if f.times > 1 else ""
+        where = f" <small>{escape(places(f.lines))}</small>" if f.lines else ""
+        items.append(f"<code>{escape(f.op)}</code>{times}: {escape(f.reason)}{where}")
+    yield _list(items)
+
+
+def guards(rows: Rows) -> Iterable[str]:
+    for g in rows["guards"]:
+        body = [
+            [
+                f"<code>{escape(s)}</code>",
+                escape(kind.replace("_", " ").lower()),
+                f"<code>{escape(e)}</code>",
+                f"<small>{escape(place_of(w))}</small>",
+            ]
+            for s, kind, e, w in g.table()
+        ]
+        yield _fold(
+            f"<b>{escape(g.function)}</b> <small>runs its compiled version while all {plural(g.count, 'guard')} hold</small>",
+            _table(["source", "kind", "expected", "relied on by"], body),
+        )
+    yield _list(
+        [
+            f"<span class='fl-warn'>failed</span>{f', {f.times} times' if f.times > 1 else ''}: "
+            f"{escape(changed(f.source, f.expected, f.found))}"
+            for f in rows["failures"]
+        ]
+    )
+
+
+def problems(rows: Rows) -> Iterable[str]:
+    for p in rows["problems"]:
+        first, *rest = p.message.strip().splitlines() or [""]
+        more = "\n".join(rest) + ("\n\n" if rest and p.text else "") + str(text_of(p.text))
+        head = f"<b>{escape(p.subject)}</b> <small>{escape(p.stage)}</small> <span class='fl-bad'>{escape(first)}</span>"
+        yield _fold(head, _pre(more)) if more.strip() else f"<p>{head}</p>"
+
+
+WRITERS: dict[str, Callable[[Rows], Iterable[str]]] = {
+    "problems": problems,
+    "breaks": breaks,
+    "recompilations": recompilations,
+    "compilations": compilations,
+    "graphs": graphs,
+    "fusion": fusion,
+    "kernels": kernels,
+    "fallbacks": fallbacks,
+    "guards": guards,
+    "loops": loops,
+}
+COUNTED = {
+    "problems": "problems",
+    "breaks": "breaks",
+    "recompilations": "recompilations",
+    "graphs": "graphs",
+    "kernels": "kernels",
+    "fallbacks": "fallbacks",
+}
+
+
+# -- pieces -----------------------------------------------------------------------------------------------------------
+
+
+def _pre(text: str) -> str:
+    return f"<pre>{escape(text)}</pre>"
+
+
+def _fold(head: str, body: str) -> str:
+    return f"<details><summary>{head}</summary>{body}</details>"
+
+
+def _list(items: Sequence[str]) -> str:
+    return "<ul>" + "".join(f"<li>{item}</li>" for item in items) + "</ul>" if items else ""
+
+
+def _table(heads: Sequence[str], body: Sequence[Sequence[str]], numbers: int = 99) -> str:
+    """Cells from column `numbers` on are right-aligned."""
+    if not body:
+        return ""
+
+    def row(tag: str, cells: Sequence[str]) -> str:
+        return "".join(f"<{tag}{' class=fl-n' if i >= numbers else ''}>{cell}</{tag}>" for i, cell in enumerate(cells))
+
+    lines = "".join(f"<tr>{row('td', cells)}</tr>" for cells in body)
+    return f"<table><thead><tr>{row('th', heads)}</tr></thead><tbody>{lines}</tbody></table>"
