@@ -22,6 +22,7 @@ Listener = Callable[["Event"], None]
 
 _ids = itertools.count(1)
 _compile_id: ContextVar[int] = ContextVar("fuselab_compile_id", default=0)
+_clock: ContextVar[dict[str, float] | None] = ContextVar("fuselab_clock", default=None)
 _listeners: list[Listener] = []
 _lock = threading.Lock()
 
@@ -288,13 +289,34 @@ def unlisten(listener: Listener) -> None:
 
 @contextlib.contextmanager
 def compilation() -> Iterator[int]:
-    """A new compile id for the block."""
+    """A new compile id for the block, and a clock for its stages."""
     number = next(_ids)
-    token = _compile_id.set(number)
+    token, clock = _compile_id.set(number), _clock.set({})
     try:
         yield number
     finally:
         _compile_id.reset(token)
+        _clock.reset(clock)
+
+
+@contextlib.contextmanager
+def stage(name: str) -> Iterator[None]:
+    """The block is stage `name` of the compilation that runs here; what nested stages take is theirs alone."""
+    clock = _clock.get()
+    if clock is None:
+        yield
+        return
+    start, inner = time.perf_counter(), sum(clock.values())
+    try:
+        yield
+    finally:
+        nested = sum(clock.values()) - inner
+        clock[name] = clock.get(name, 0.0) + time.perf_counter() - start - nested
+
+
+def stages() -> tuple[tuple[str, float], ...]:
+    """(name, seconds) of the stages of this compilation so far, in order of their ends."""
+    return tuple((_clock.get() or {}).items())
 
 
 @contextlib.contextmanager

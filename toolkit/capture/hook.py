@@ -30,6 +30,8 @@ from ..events import (
     RecompileLimitHit,
     compilation,
     emit,
+    stage,
+    stages,
 )
 from . import _frame
 from .guards import Failure, GuardSet
@@ -116,7 +118,8 @@ class Cache(_frame.Cache):
         name, start = view.code.co_qualname, time.perf_counter()
         emit(FrameSeen(function=name, file=view.code.co_filename, line=view.code.co_firstlineno))
         try:
-            made = self.compiler.capture(view)
+            with stage("capture"):
+                made = self.compiler.capture(view)
             version = self._install(view, made) if isinstance(made, Entry) else None
         except FuselabError:
             raise
@@ -127,7 +130,7 @@ class Cache(_frame.Cache):
             return None
         if isinstance(made, Skip) and made.reason:
             emit(FrameSkipped(function=name, file=view.code.co_filename, line=view.code.co_firstlineno, reason=made.reason))
-        emit(CompileFinished(function=name, result="compiled" if version else "eager", seconds=time.perf_counter() - start))
+        emit(CompileFinished(function=name, result="compiled" if version else "eager", stages=stages(), seconds=time.perf_counter() - start))
         return version
 
     def _install(self, view: FrameView, entry: Entry) -> _frame.Version:
