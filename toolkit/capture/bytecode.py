@@ -242,13 +242,16 @@ def disassemble(code: CodeType) -> Body:
     starts: dict[int, Instruction] = {}
     jumps: list[tuple[Instruction, int]] = []
     regional: list[tuple[Instruction, Region]] = []
+    dropped: list[int] = []
     for raw in _raw(code):
         if raw.name in _DROPPED or raw.name == "POP_TOP" and out and out[-1].opname == "END_FOR" and VERSION >= (3, 13):
+            dropped.append(raw.start)
             continue
         region = next((r for r in regions if r.start <= raw.at < r.end), None)
         for instruction in _decode(code, raw, slots):
             instruction.positions, instruction.index, instruction.offset, instruction.arg = where[raw.at], len(out), 2 * raw.at, raw.arg
-            starts.setdefault(raw.start, instruction)
+            starts |= {unit: instruction for unit in (*dropped, raw.start) if unit not in starts}
+            dropped.clear()
             out.append(instruction)
             if KIND[instruction.opname] == "jump":
                 jumps.append((instruction, _jump_target(raw)))
@@ -399,7 +402,7 @@ _ENCODE = {
 
 @dataclass(slots=True)
 class _Unit:
-    """A native instruction to be: its distance is known when its `target` is placed. `size` is in code units."""
+    """A native instruction to be: its distance is known when its `target` is placed. `words` counts its EXTENDED_ARGs and itself."""
 
     name: str
     arg: int
@@ -407,10 +410,16 @@ class _Unit:
     target: Instruction | None = None
     skip: bool = False  # jumps over the unit after it
     at: int = 0
+    words: int = 1
+
+    def fit(self) -> int:
+        """Size in code units. It never shrinks, so that placing ends."""
+        self.words = max(self.words, (max(self.arg.bit_length(), 1) + 7) // 8)
+        return self.words + CACHES[self.name]
 
     @property
     def size(self) -> int:
-        return (self.arg.bit_length() - 1) // 8 + 1 + CACHES[self.name] if self.arg > 255 else 1 + CACHES[self.name]
+        return self.words + CACHES[self.name]
 
 
 def _native_names(i: Instruction) -> tuple[str, ...]:
@@ -488,7 +497,7 @@ def _layout(body: Body, tables: _Tables) -> tuple[list[_Unit], dict[Instruction,
 def _fusable(first: _Unit, second: _Unit, labels: set[Instruction | None]) -> bool:
     a, b = first.source, second.source
     return ((a.opname, b.opname) in _FUSED and first.name == a.opname and first.arg < 16 and second.arg < 16 and b not in labels
-            and a.positions == b.positions and a.handler == b.handler)
+            and a.offset == b.offset and a.positions == b.positions and a.handler == b.handler)
 
 
 def _place(units: list[_Unit], starts: dict[Instruction, int]) -> None:
@@ -496,28 +505,24 @@ def _place(units: list[_Unit], starts: dict[Instruction, int]) -> None:
     for unit in units:
         if unit.target is not None and unit.target not in starts:
             raise ValueError(f"{unit.source} jumps out of the body")
-    grown = True
-    while grown:
-        at, grown = 0, False
+    moved = True
+    while moved:
+        end, moved = 0, False
         for unit in units:
-            unit.at, at = at, at + unit.size
+            unit.at, end = end, end + unit.fit()
         for n, unit in enumerate(units):
-            if unit.target is None and not unit.skip:
-                continue
-            end = n + 2 if unit.skip else starts[unit.target]  # type: ignore[index]
-            size, target = unit.size, units[end].at if end < len(units) else at
-            distance = abs(target - unit.at - size)
-            grown |= distance != unit.arg
-            unit.arg = max(unit.arg, distance) if distance.bit_length() <= unit.arg.bit_length() - 8 else distance
+            if unit.target is not None or unit.skip:
+                to = n + 2 if unit.skip else starts[unit.target]  # type: ignore[index]
+                distance = abs((units[to].at if to < len(units) else end) - unit.at - unit.size)
+                moved |= distance != unit.arg
+                unit.arg = distance
 
 
 def _bytes(unit: _Unit) -> bytes:
-    number, arg = opcode.opmap[unit.name], unit.arg
     out = bytearray()
-    for shift in (24, 16, 8):
-        if arg >> shift:
-            out += bytes((opcode.EXTENDED_ARG, arg >> shift & 255))
-    return bytes(out + bytes((number, arg & 255)) + bytes(2 * CACHES[unit.name]))
+    for word in range(unit.words - 1, 0, -1):
+        out += bytes((opcode.EXTENDED_ARG, unit.arg >> 8 * word & 255))
+    return bytes(out + bytes((opcode.opmap[unit.name], unit.arg & 255)) + bytes(2 * CACHES[unit.name]))
 
 
 def _exception_table(units: list[_Unit], starts: dict[Instruction, int]) -> bytes:
@@ -550,8 +555,32 @@ def _effects(i: Instruction, tables: _Tables) -> tuple[int, int, int]:
     return depth, jumped, max(high, jumped)
 
 
+class _NoTables(_Tables):
+    """Any name is number 0: enough for the effect on the stack."""
+
+    def __init__(self) -> None:
+        self.free_count = 0
+        self.locals = self.cells = _Zero()  # type: ignore[assignment]
+
+    def name(self, name: str) -> int:
+        return 0
+
+    def const(self, value: object) -> int:
+        return 0
+
+
+class _Zero(dict[str, int]):
+    def __missing__(self, key: str) -> int:
+        return 0
+
+
+def stack_effect(instruction: Instruction) -> tuple[int, int]:
+    """Change of stack depth by `instruction`: when it goes on to the next one, and when it jumps."""
+    return _effects(instruction, _NoTables())[:2]
+
+
 def _flow(body: Body) -> tuple[dict[Instruction, int], int]:
-    tables, order = _Tables(body), {i: n for n, i in enumerate(body)}
+    tables, order = _NoTables(), {i: n for n, i in enumerate(body)}
     depths: dict[Instruction, int] = {}
     todo = [(body[0], int(bool(body.flags & _GENERATOR)) if VERSION < (3, 13) else 0)]
     highest = 0

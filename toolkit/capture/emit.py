@@ -1,0 +1,375 @@
+"""Write instructions without knowing the version of CPython. No torch.
+
+An Emitter is a list of instructions under construction and the depth of the stack. Each method is named after what it does;
+what it takes from the stack and leaves on it is in its docstring, bottom first. `bytecode.assemble(body)` makes code of the list.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from types import CodeType
+from typing import Any
+
+from .bytecode import ENDS, FUNCTION_PARTS, NULL_FIRST, VERSION, Handler, Instruction, stack_effect
+from .codetables import NOWHERE, Positions
+
+
+class Emitter:
+    """`depth` values are on the stack where the list starts (-1: not known, after an instruction that does not go on).
+
+    `positions` and `handler` are given to every instruction that is made here.
+    """
+
+    def __init__(self, depth: int = 0, positions: Positions = NOWHERE, handler: Handler | None = None) -> None:
+        self.instructions: list[Instruction] = []
+        self.depth, self.positions, self.handler = depth, positions, handler
+        self._depth_at: dict[Instruction, int] = {}
+
+    # -- the list
+
+    def emit(self, opname: str, argval: Any = None, target: Instruction | None = None, **flags: bool) -> Instruction:
+        """Any instruction in normal form."""
+        return self.append(Instruction(opname, argval, target, self.positions, self.handler, **flags))
+
+    def append(self, instruction: Instruction) -> Instruction:
+        """An instruction made elsewhere, as it is. Raises ValueError if the stack would not fit its label."""
+        if instruction in self._depth_at and self.depth < 0:
+            self.depth = self._depth_at[instruction]
+        self._meet(instruction, self.depth)
+        on, jumped = stack_effect(instruction)
+        if instruction.target is not None:
+            self._meet(instruction.target, self.depth + jumped)
+        self.instructions.append(instruction)
+        self.depth = -1 if instruction.opname in ENDS or self.depth < 0 else self.depth + on
+        return instruction
+
+    def extend(self, instructions: Iterable[Instruction]) -> None:
+        for instruction in instructions:
+            self.append(instruction)
+
+    def _meet(self, label: Instruction, depth: int) -> None:
+        if depth >= 0 and self._depth_at.setdefault(label, depth) != depth:
+            raise ValueError(f"stack depth {self._depth_at[label]} and {depth} at {label}")
+
+    def copy_positions_from(self, instruction: Instruction) -> None:
+        """What follows belongs to the source line of `instruction`."""
+        self.positions = instruction.positions
+
+    # -- labels, jumps, handlers
+
+    def label(self) -> Instruction:
+        """A label for `place`, to jump to; it takes no room in the code."""
+        return Instruction("LABEL", positions=self.positions)
+
+    def place(self, label: Instruction, depth: int | None = None) -> Instruction:
+        """`label` is here. `depth` is needed if no jump to it came before (a handler)."""
+        if depth is not None:
+            self._meet(label, depth)
+        label.handler = self.handler
+        return self.append(label)
+
+    def jump(self, target: Instruction) -> Instruction:
+        return self.emit("JUMP", None, target)
+
+    def pop_jump_if_true(self, target: Instruction) -> Instruction:
+        """value -> ; `value` may be any object."""
+        self.to_bool()
+        return self.emit("POP_JUMP_IF_TRUE", None, target)
+
+    def pop_jump_if_false(self, target: Instruction) -> Instruction:
+        self.to_bool()
+        return self.emit("POP_JUMP_IF_FALSE", None, target)
+
+    def pop_jump_if_none(self, target: Instruction) -> Instruction:
+        return self.emit("POP_JUMP_IF_NONE", None, target)
+
+    def pop_jump_if_not_none(self, target: Instruction) -> Instruction:
+        return self.emit("POP_JUMP_IF_NOT_NONE", None, target)
+
+    def to_bool(self) -> None:
+        """value -> value, ready for a conditional jump (bool(value) from 3.13 on, nothing before)."""
+        if VERSION >= (3, 13):
+            self.emit("TO_BOOL")
+
+    @contextlib.contextmanager
+    def covered_by(self, handler: Handler | None) -> Iterator[None]:
+        """An exception in what is emitted in the block goes to `handler`."""
+        outer, self.handler = self.handler, handler
+        try:
+            yield
+        finally:
+            self.handler = outer
+
+    # -- stack
+
+    def pop_top(self) -> None:
+        self.emit("POP_TOP")
+
+    def copy(self, i: int) -> None:
+        """Push the i-th value from the top, 1 being the top."""
+        self.emit("COPY", i)
+
+    def swap(self, i: int) -> None:
+        """Exchange the top with the i-th value, 2 or more."""
+        self.emit("SWAP", i)
+
+    def sink(self, below: int) -> None:
+        """Move the top under `below` values: a b c x -> x a b c for 3."""
+        for i in range(below + 1, 1, -1):
+            self.swap(i)
+
+    def push_null(self) -> None:
+        self.emit("PUSH_NULL")
+
+    def nop(self) -> None:
+        self.emit("NOP")
+
+    # -- names and constants
+
+    def load_const(self, value: object) -> None:
+        """Any object, by identity; exact strings, tuples and frozensets may be interned by CPython, so equal rather than identical."""
+        self.emit("LOAD_CONST", value)
+
+    def load_fast(self, name: str) -> None:
+        """Raises UnboundLocalError when it runs if `name` is unbound."""
+        self.emit("LOAD_FAST_CHECK" if VERSION >= (3, 12) else "LOAD_FAST", name)
+
+    def take_fast(self, name: str) -> None:
+        """Push the bound local `name` and unbind it, so that the stack alone keeps the value alive."""
+        if VERSION >= (3, 12):
+            self.emit("LOAD_FAST_AND_CLEAR", name)
+            return
+        self.emit("LOAD_FAST", name)
+        self.emit("DELETE_FAST", name)
+
+    def store_fast(self, name: str) -> None:
+        self.emit("STORE_FAST", name)
+
+    def delete_fast(self, name: str) -> None:
+        self.emit("DELETE_FAST", name)
+
+    def load_deref(self, name: str) -> None:
+        self.emit("LOAD_DEREF", name)
+
+    def store_deref(self, name: str) -> None:
+        self.emit("STORE_DEREF", name)
+
+    def delete_deref(self, name: str) -> None:
+        self.emit("DELETE_DEREF", name)
+
+    def load_closure(self, name: str) -> None:
+        """Push the cell itself."""
+        self.emit("LOAD_CLOSURE", name)
+
+    def make_cell(self, name: str) -> None:
+        self.emit("MAKE_CELL", name)
+
+    def load_global(self, name: str) -> None:
+        self.emit("LOAD_GLOBAL", name)
+
+    def store_global(self, name: str) -> None:
+        self.emit("STORE_GLOBAL", name)
+
+    def delete_global(self, name: str) -> None:
+        self.emit("DELETE_GLOBAL", name)
+
+    # -- attributes and items
+
+    def load_attr(self, name: str) -> None:
+        self.emit("LOAD_ATTR", name)
+
+    def store_attr(self, name: str) -> None:
+        """value object -> """
+        self.emit("STORE_ATTR", name)
+
+    def delete_attr(self, name: str) -> None:
+        self.emit("DELETE_ATTR", name)
+
+    def binary_subscr(self) -> None:
+        """object key -> object[key]"""
+        self.emit("BINARY_SUBSCR")
+
+    def store_subscr(self) -> None:
+        """value object key -> """
+        self.emit("STORE_SUBSCR")
+
+    def delete_subscr(self) -> None:
+        self.emit("DELETE_SUBSCR")
+
+    # -- building
+
+    def build_tuple(self, count: int) -> None:
+        self.emit("BUILD_TUPLE", count)
+
+    def build_list(self, count: int) -> None:
+        self.emit("BUILD_LIST", count)
+
+    def build_set(self, count: int) -> None:
+        self.emit("BUILD_SET", count)
+
+    def build_map(self, count: int) -> None:
+        """key value ... (count pairs) -> dict"""
+        self.emit("BUILD_MAP", count)
+
+    def build_slice(self, count: int) -> None:
+        """start stop [step] -> slice; count is 2 or 3"""
+        self.emit("BUILD_SLICE", count)
+
+    def build_string(self, count: int) -> None:
+        self.emit("BUILD_STRING", count)
+
+    def list_to_tuple(self) -> None:
+        self.emit("CALL_INTRINSIC_1", "LIST_TO_TUPLE")
+
+    def unpack_sequence(self, count: int) -> None:
+        """sequence -> its values, the first on top"""
+        self.emit("UNPACK_SEQUENCE", count)
+
+    def get_iter(self) -> None:
+        self.emit("GET_ITER")
+
+    # -- operators
+
+    def binary_op(self, symbol: str) -> None:
+        """left right -> result; "+", "@", ... or in place "+=", "@=", ..."""
+        self.emit("BINARY_OP", symbol)
+
+    def compare_op(self, symbol: str) -> None:
+        self.emit("COMPARE_OP", symbol)
+
+    def is_op(self, negated: bool = False) -> None:
+        self.emit("IS_OP", "is not" if negated else "is")
+
+    # -- calls
+
+    def call(self, count: int, kwnames: Sequence[str] = ()) -> None:
+        """callable arg1 ... argN -> result; the last len(kwnames) arguments have those names.
+
+        The callable has no NULL beside it: the first argument takes that place, as the self of a method call does.
+        """
+        if count == 0:
+            self.push_null()
+            if NULL_FIRST:
+                self.swap(2)
+        rest = max(count - 1, 0)
+        if kwnames and VERSION >= (3, 13):
+            self.load_const(tuple(kwnames))
+            self.emit("CALL_KW", rest)
+            return
+        if kwnames:
+            self.emit("KW_NAMES", tuple(kwnames))
+        self.emit("CALL", rest)
+
+    def call_ex(self, has_kwargs: bool = False) -> None:
+        """callable args_tuple [kwargs_dict] -> result"""
+        self.push_null()
+        operands = 1 + has_kwargs
+        self.sink(operands + 1 if NULL_FIRST else operands)
+        self.emit("CALL_FUNCTION_EX", int(has_kwargs))
+
+    def make_function(self, code: CodeType, parts: Sequence[str] = ()) -> None:
+        """part1 ... -> function; `parts` are FUNCTION_PARTS, in that order, bottom first (closure: a tuple of cells)."""
+        if list(parts) != [p for p in FUNCTION_PARTS if p in parts]:
+            raise ValueError(f"parts {parts} are not in the order of {FUNCTION_PARTS}")
+        self.load_const(code)
+        self.emit("MAKE_FUNCTION", () if VERSION >= (3, 13) else tuple(parts))
+        for part in reversed(parts) if VERSION >= (3, 13) else ():
+            self.emit("SET_FUNCTION_ATTRIBUTE", part)
+
+    def make_closure(self, code: CodeType) -> None:
+        """-> function, of the cells that this code has under the names of code.co_freevars."""
+        for name in code.co_freevars:
+            self.load_closure(name)
+        if code.co_freevars:
+            self.build_tuple(len(code.co_freevars))
+        self.make_function(code, ("closure",) if code.co_freevars else ())
+
+    # -- leaving
+
+    def return_value(self) -> None:
+        self.emit("RETURN_VALUE")
+
+    def raise_(self) -> None:
+        """exception -> """
+        self.emit("RAISE_VARARGS", 1)
+
+    def prologue(self, freevars: Sequence[str] = (), cellvars: Sequence[str] = ()) -> None:
+        """What every function starts with."""
+        if freevars:
+            self.emit("COPY_FREE_VARS", len(freevars))
+        for name in cellvars:
+            self.make_cell(name)
+        self.emit("RESUME", 0)
+
+    # -- blocks
+
+    @contextlib.contextmanager
+    def with_block(self, results: int = 0) -> Iterator[None]:
+        """manager -> [result]: what is emitted in the block runs inside `with manager:` and leaves `results` (0 or 1) values.
+
+        If the manager swallows an exception, the result is None. Leave the block by its end only.
+        """
+        depth = self.depth - 1
+        self.emit("BEFORE_WITH")
+        self.pop_top()
+        failed, end = self.label(), self.label()
+        with self.covered_by(Handler(failed, depth + 1, True)):
+            yield
+        if results:
+            self.swap(2)
+        for _ in range(3):
+            self.load_const(None)
+        self.emit("CALL", 2)
+        self.pop_top()
+        self.jump(end)
+        self._with_handler(failed, depth, results)
+        self.place(end)
+
+    def _with_handler(self, failed: Instruction, depth: int, results: int) -> None:
+        """exit lasti exception -> [None], or the exception goes on."""
+        cleanup, swallowed = self.label(), self.label()
+        self.place(failed, depth + 3)
+        self.emit("PUSH_EXC_INFO")
+        with self.covered_by(Handler(cleanup, depth + 3, True)):
+            self.emit("WITH_EXCEPT_START")
+            self.pop_jump_if_true(swallowed)
+            self.emit("RERAISE", 2)
+            self.place(swallowed)
+            self.pop_top()
+        self.emit("POP_EXCEPT")
+        self.pop_top()
+        self.pop_top()
+        if results:
+            self.load_const(None)
+        over = self.label()
+        self.jump(over)
+        self._cleanup(cleanup, depth + 5)
+        self.place(over)
+
+    def _cleanup(self, label: Instruction, depth: int) -> None:
+        """old_exception exception lasti exception2 -> the second goes on, the old one is current again."""
+        self.place(label, depth)
+        self.copy(3)
+        self.emit("POP_EXCEPT")
+        self.emit("RERAISE", 1)
+
+    @contextlib.contextmanager
+    def try_finally(self, finish: Any) -> Iterator[None]:
+        """What is emitted in the block, then what `finish()` emits, also when an exception passes.
+
+        `finish` is called twice; it must leave the stack as it was. Values that the block leaves stay below it.
+        """
+        depth = self.depth
+        failed, cleanup, end = self.label(), self.label(), self.label()
+        with self.covered_by(Handler(failed, depth)):
+            yield
+        finish()
+        self.jump(end)
+        self.place(failed, depth + 1)
+        self.emit("PUSH_EXC_INFO")
+        with self.covered_by(Handler(cleanup, depth + 1, True)):
+            finish()
+            self.emit("RERAISE", 0)
+        self._cleanup(cleanup, depth + 3)
+        self.place(end)
