@@ -61,8 +61,24 @@ def spare_dynamo_import() -> None:
     inner = torch._disable_dynamo(spare_dynamo_import.__wrapped__).__code__
     tables = (global_decomposition_table[kind].values() for kind in ("post_autograd", "pre_autograd", "meta"))
     modules = (m for name, m in list(sys.modules.items()) if name.startswith(("torch._refs", "torch._prims", "torch._decomp", "torch._meta")))
-    for fn in itertools.chain((FakeTensorMode.__torch_dispatch__,), *tables, *(tuple(vars(m).values()) for m in modules)):
-        _mark_undisabled(fn, inner)
+    todo = [FakeTensorMode.__torch_dispatch__, *itertools.chain(*tables, *(tuple(vars(m).values()) for m in modules))]
+    seen: set[int] = set()
+    while todo:
+        fn = todo.pop()
+        if not isinstance(fn, types.FunctionType) or id(fn) in seen:
+            continue
+        seen.add(id(fn))
+        below = _functions_in(fn)
+        todo.extend(below)
+        if fn.__code__ is inner:
+            for f in below:
+                f.__dict__.setdefault("__dynamo_disable", f)
+
+
+def _functions_in(fn: types.FunctionType) -> list[types.FunctionType]:
+    """What a decorated function closes over: decorators overwrite `__wrapped__`, a closure tells the truth."""
+    cells = [c.cell_contents for c in fn.__closure__ or () if c != types.CellType()]
+    return [f for f in cells if isinstance(f, types.FunctionType)]
 
 
 class _DynamoDoor:
@@ -85,14 +101,6 @@ class _DefaultConfig:
 
 
 _DEFAULT_CONFIG = _DefaultConfig()
-
-
-def _mark_undisabled(fn: object, inner: types.CodeType) -> None:
-    while isinstance(fn, types.FunctionType):
-        below = getattr(fn, "__wrapped__", None)
-        if fn.__code__ is inner and not hasattr(below, "__dynamo_disable"):
-            below.__dynamo_disable = below  # type: ignore[union-attr]
-        fn = below
 
 
 __all__ = [

@@ -116,8 +116,9 @@ def test_leaf_and_non_leaf_inputs_keep_being_what_they_are():
 
 def test_item_is_an_unbacked_integer_only_if_asked_for():
     mode = shapes.fake_mode(scalar_outputs=True)
+    fake = shapes.fakify(mode, torch.tensor(3))
     with mode:
-        n = shapes.fakify(mode, torch.tensor(3)).item()
+        n = fake.item()
     assert isinstance(n, torch.SymInt) and str(n).startswith("u")
 
 
