@@ -1,0 +1,95 @@
+"""Which locals and cells an instruction may still read: live before it, along jumps and exception edges. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .bytecode import ENDS, KIND, Body, Instruction
+
+_READS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_CLOSURE", "LOAD_DEREF", "DELETE_DEREF", "STORE_DEREF",
+                    "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "MAKE_CELL"))
+_WRITES = frozenset(("STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"))
+LOOKS_AT_ALL = frozenset(("locals", "vars", "dir", "eval", "exec"))  # builtins that see the caller's locals
+
+
+@dataclass(frozen=True)
+class Liveness:
+    """`before[i]`: names that some path from instruction `i` reads before it writes them. Cells are as one value: storing into one reads it."""
+
+    before: dict[Instruction, frozenset[str]]
+
+    def at(self, instruction: Instruction) -> frozenset[str]:
+        return self.before[instruction]
+
+
+def successors(body: Body, order: dict[Instruction, int], i: Instruction) -> Iterator[Instruction]:
+    """Where control may be after `i` (the handler too)."""
+    if i.opname not in ENDS:
+        yield body[order[i] + 1]
+    if i.target is not None:
+        yield i.target
+    if i.handler is not None:
+        yield i.handler.target
+
+
+def reachable(body: Body, start: Instruction) -> list[Instruction]:
+    """What can run when control is at `start`, in the order of `body`."""
+    order = {i: n for n, i in enumerate(body)}
+    seen, todo = {start}, [start]
+    while todo:
+        new = [s for s in successors(body, order, todo.pop()) if s not in seen]
+        seen.update(new)
+        todo += new
+    return sorted(seen, key=order.__getitem__)
+
+
+def looks_at_all(body: Body) -> bool:
+    """Whether it mentions a builtin that sees all locals of its caller."""
+    return any(i.argval in LOOKS_AT_ALL for i in body if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+
+
+def first_argument(body: Body) -> str | None:
+    """The argument that super() without arguments looks up in this frame, if it may be called here."""
+    uses_super = any(i.argval == "super" for i in body if i.opname == "LOAD_GLOBAL") and "__class__" in body.freevars
+    return body.varnames[0] if uses_super and body.argcount else None
+
+
+def liveness(body: Body) -> Liveness:
+    """Live names before every instruction of `body`, by iteration to the least fixed point."""
+    order = {i: n for n, i in enumerate(body)}
+    first = first_argument(body)
+    everywhere = frozenset(_all_names(body) if looks_at_all(body) else (first,) if first else ())
+    before: dict[Instruction, frozenset[str]] = dict.fromkeys(body, everywhere)
+    came_from: dict[Instruction, list[Instruction]] = {i: [] for i in body}
+    for i in body:
+        for successor in successors(body, order, i):
+            came_from[successor].append(i)
+    todo = list(body)
+    while todo:
+        i = todo.pop()
+        live = _before(body, order, i, before) | everywhere
+        if live != before[i]:
+            before[i] = live
+            todo += came_from[i]
+    return Liveness(before)
+
+
+def _all_names(body: Body) -> set[str]:
+    return {*body.varnames, *body.cellvars, *body.freevars}
+
+
+def _before(body: Body, order: dict[Instruction, int], i: Instruction, before: dict[Instruction, frozenset[str]]) -> frozenset[str]:
+    after: set[str] = set()
+    if i.opname not in ENDS:
+        after |= before[body[order[i] + 1]]
+    if i.target is not None:
+        after |= before[i.target]
+    if KIND[i.opname] in ("local", "cell"):
+        if i.opname in _WRITES:
+            after.discard(i.argval)
+        if i.opname in _READS:
+            after.add(i.argval)
+    if i.handler is not None:  # it may raise before it writes
+        after |= before[i.handler.target]
+    return frozenset(after)
