@@ -1,0 +1,51 @@
+"""Which Python functions are inlined: all, but those that a user marked, and the machinery of libraries where a trace has no business.
+
+torch callables that are operations of the graph never come here (`torch_calls.py` is asked before).
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+
+from . import marks
+
+# Modules (and everything below them) whose functions act on the process, the clock, files, threads, or on torch's own machinery.
+_MACHINERY = (
+    "_pytest", "asyncio", "atexit", "concurrent", "ctypes", "faulthandler", "gc", "importlib", "io", "linecache", "logging", "multiprocessing", "os",
+    "pathlib", "pdb", "pickle", "posixpath", "random", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time", "traceback",
+    "tracemalloc", "warnings", "weakref", "torch._dynamo", "torch._export", "torch._functorch", "torch._higher_order_ops", "torch._inductor", "torch._library",
+    "torch._logging", "torch._ops", "torch._prims", "torch._subclasses", "torch._tensor_str", "torch.ao", "torch.autograd", "torch.cuda", "torch.distributed",
+    "torch.export", "torch.func", "torch.fx", "torch.hub", "torch.jit", "torch.library", "torch.multiprocessing", "torch.onnx", "torch.overrides",
+    "torch.profiler", "torch.random", "torch.serialization", "torch.storage", "torch.utils.data", "torch.utils.hooks", "numpy", "scipy", "pandas", "matplotlib",
+    "IPython", "ipykernel", "triton", "sympy",
+)  # fmt: skip
+_SEEN_THROUGH = ("torch.autograd.grad_mode", "torch.cuda.amp", "torch.autograd.profiler")  # inside the machinery, yet plain Python
+_OURS = __name__.rpartition(".")[0].rpartition(".")[0] + "."  # fuselab.toolkit.
+
+
+def refusal(fn: FunctionType) -> tuple[str, str] | None:
+    """Why `fn` is not inlined: (id of the break, reason), or None."""
+    name = fn.__qualname__
+    if fn is marks.graph_break:
+        return "requested", "graph_break() is called"
+    if marks.is_disabled(fn):
+        return "disabled", f"{name} is marked with disable"
+    module = fn.__globals__.get("__name__") or ""
+    if module.startswith(_OURS):
+        return "unsupported-call", f"{name} of the compiler itself is called"
+    if is_machinery(module):
+        return _kind(module), f"{module}.{name} is called"
+    return None
+
+
+def is_machinery(module: str) -> bool:
+    return _below(module, _MACHINERY) and not _below(module, _SEEN_THROUGH)
+
+
+def _below(module: str, names: tuple[str, ...]) -> bool:
+    return any(module == name or module.startswith(name + ".") for name in names)
+
+
+def _kind(module: str) -> str:
+    root = module.partition(".")[0]
+    return {"logging": "logging", "warnings": "logging", "random": "random-state", "numpy": "numpy"}.get(root, "unsupported-call")

@@ -1,0 +1,58 @@
+"""What a user says about a function: leave it alone, put it into the graph whole, break here.
+
+The public `fuselab.disable`, `allow_in_graph`, `graph_break` and `is_compiling` end here; torch's own marks are read too.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARK = "__fuselab__"
+_allowed: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def mark_disabled(fn: F) -> F:
+    """`fn` is never captured nor inlined."""
+    setattr(fn, _MARK, "disabled")
+    return fn
+
+
+def mark_allowed(fn: F) -> F:
+    """`fn` becomes one node of the graph; nobody looks inside. It must be a function of its arguments alone."""
+    try:
+        setattr(fn, _MARK, "allowed")
+    except (AttributeError, TypeError):
+        _allowed.add(fn)
+    return fn
+
+
+def is_disabled(fn: object) -> bool:
+    """Marked by fuselab.disable or torch.compiler.disable."""
+    return _own(fn, _MARK) == "disabled" or bool(_own(fn, "_torchdynamo_disable"))
+
+
+def is_allowed(fn: object) -> bool:
+    if _own(fn, _MARK) == "allowed":
+        return True
+    try:
+        return fn in _allowed
+    except TypeError:
+        return False
+
+
+def _own(fn: object, name: str) -> object:
+    """An attribute of the function object itself (functools.wraps copies it to a wrapper: then it holds for the wrapper too)."""
+    return getattr(fn, "__dict__", {}).get(name)
+
+
+def graph_break() -> None:
+    """Break the graph here, when compiled; nothing, otherwise."""
+
+
+def is_compiling() -> bool:
+    """True while a function is captured, False in eager."""
+    return False

@@ -1,0 +1,523 @@
+"""Python functions and what wraps them: existing functions, functions made in the trace, bound methods, partials, static and class methods.
+
+A call binds arguments to parameters and runs the function's code in a child interpreter: everything is inlined, except what
+`inlining.refusal` names.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import CodeType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .. import marks
+from ..binding import Parameters, bind
+from ..effects import DELETED
+from ..guards import GuardKind
+from ..inlining import refusal
+from ..source import AttrSource, ConstSource, DefaultsSource, DictAttrSource, FunctionClosureSource, GlobalSource, KwDefaultsSource
+from ..source import MethodFunctionSource, MethodSelfSource, Source, TupleItemSource
+from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
+from .cells import CellVariable, existing_cell
+from .containers import TupleVariable
+from .dicts import DictVariable
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+
+ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...))
+
+
+class FunctionVariable(VariableTracker):
+    """A function written in Python."""
+
+    takes_lazy = True
+    mutable = True
+    code: CodeType
+    namespace: dict[str, Any]
+
+    def python_type(self) -> type:
+        return FunctionType
+
+    @property
+    def name(self) -> str:
+        return self.code.co_qualname
+
+    def parameters(self, tx: Interpreter) -> Parameters:
+        """Its parameters, defaults included."""
+        raise NotImplementedError
+
+    def free(self, tx: Interpreter) -> dict[str, CellVariable]:
+        """The cells of its free variables."""
+        raise NotImplementedError
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        bound = bind(tx, self.parameters(tx), args, kwargs)
+        return tx.inline(self, self.code, self.namespace, bound, self.free(tx))
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def key(self, tx: Interpreter) -> object:
+        return self
+
+    def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        if name in ("__code__", "__defaults__", "__kwdefaults__", "__globals__", "__closure__", "__class__", "__dict__"):
+            tx.break_graph("side-effect", f"{name} of function {self.name} is written")
+        tx.effects.store_attr(self, name, tx.realize(value))
+
+    def del_attr(self, tx: Interpreter, name: str) -> None:
+        self.get_attr(tx, name)
+        tx.effects.store_attr(self, name, DELETED)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        stored = tx.effects.load_attr(self, name)
+        if stored is DELETED:
+            tx.raise_error(AttributeError, f"'function' object has no attribute '{name}'")
+        if stored is not None:
+            return stored
+        if name == "__get__":
+            return BinderVariable(self)
+        if name == "__call__":
+            return self
+        return self.own_attr(tx, name)
+
+    def own_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        """An attribute that the trace did not write."""
+        raise NotImplementedError
+
+
+class UserFunctionVariable(FunctionVariable):
+    """A function that existed before. Its code is guarded; its defaults and closure when they are used."""
+
+    def __init__(self, fn: FunctionType, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.fn = fn
+        self.code = fn.__code__
+        self.namespace = fn.__globals__
+
+    def real(self) -> FunctionType:
+        return self.fn
+
+    def describe(self) -> str:
+        return self.source.text() if self.source else self.fn.__qualname__
+
+    def parameters(self, tx: Interpreter) -> Parameters:
+        return Parameters(self.code, self.fn.__qualname__, self._defaults(tx), self._kwdefaults(tx))
+
+    def _defaults(self, tx: Interpreter) -> list[VariableTracker]:
+        values = self.fn.__defaults__
+        if not values:
+            return []
+        tx.guard(GuardKind.DEFAULTS_ARE, self.source, values)
+        return [self._default(tx, v, lambda base, i=i: DefaultsSource(base, i)) for i, v in enumerate(values)]
+
+    def _kwdefaults(self, tx: Interpreter) -> dict[str, VariableTracker]:
+        values = self.fn.__kwdefaults__ or {}
+        made = {name: LazyVariable(v, KwDefaultsSource(self._source(), name)) for name, v in values.items()}
+        return {name: tx.wrap_constant(v.value) if self.source is None else v for name, v in made.items()}
+
+    def _default(self, tx: Interpreter, value: object, place: Callable[[Source], Source]) -> VariableTracker:
+        return tx.wrap_constant(value) if isinstance(value, ATOMS) else LazyVariable(value, place(self._source()))
+
+    def _source(self) -> Source:
+        return self.source or ConstSource(self.fn, self.fn.__name__)
+
+    def free(self, tx: Interpreter) -> dict[str, CellVariable]:
+        made, closure = {}, AttrSource(self._source(), "__closure__")
+        for i, (name, cell) in enumerate(zip(self.code.co_freevars, self.fn.__closure__ or (), strict=True)):
+            made[name] = existing_cell(tx, cell, name, TupleItemSource(closure, i), FunctionClosureSource(self._source(), i, name))
+        return made
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if marks.is_allowed(self.fn):
+            return tx.graph.call_function(self.fn, [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()})
+        refused = refusal(self.fn)
+        if refused is not None:
+            tx.break_graph(*refused)
+        return super().call(tx, args, kwargs)
+
+    def own_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name in self.fn.__dict__:
+            return tx.wrap(self.fn.__dict__[name], DictAttrSource(self._source(), name))
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__code__"):  # settled by the code, or nearly
+            return tx.wrap_constant(getattr(self.fn, name))
+        try:
+            value = getattr(self.fn, name)
+        except AttributeError as error:
+            tx.guard(GuardKind.LACKS_ATTR, self.source, name)
+            tx.raise_error(AttributeError, *error.args)
+        if name == "__dict__":
+            tx.break_graph("unsupported-attribute", f"__dict__ of function {self.name} is read")
+        return tx.wrap(value, AttrSource(self._source(), name))
+
+    def replay(self, out: Rebuilder) -> None:
+        store_attrs(out, self)
+
+
+class NestedFunctionVariable(FunctionVariable):
+    """A function made in the trace: by `def` or `lambda`, with trackers as defaults and cells as closure."""
+
+    def __init__(self, code: CodeType, namespace: dict[str, Any], qualname: str | None = None) -> None:
+        super().__init__()
+        self.code, self.namespace, self.qualname = code, namespace, qualname or code.co_qualname
+        self.defaults: list[VariableTracker] = []
+        self.kwdefaults: dict[str, VariableTracker] = {}
+        self.cells: dict[str, CellVariable] = {}
+        self.annotations: VariableTracker | None = None  # a dict, or a tuple of names and values in turn
+
+    def parameters(self, tx: Interpreter) -> Parameters:
+        return Parameters(self.code, self.qualname, list(self.defaults), self.kwdefaults)
+
+    def free(self, tx: Interpreter) -> dict[str, CellVariable]:
+        return self.cells
+
+    def own_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        known = {"__name__": self.code.co_name, "__qualname__": self.qualname, "__module__": self.namespace.get("__name__"), "__code__": self.code,
+                 "__doc__": _docstring(self.code), "__type_params__": ()}  # fmt: skip
+        if name in known:
+            return tx.wrap_constant(known[name])
+        part = self._part(tx, name)
+        if part is None:
+            tx.raise_error(AttributeError, f"'function' object has no attribute '{name}'")
+        return part
+
+    def _part(self, tx: Interpreter, name: str) -> VariableTracker | None:
+        if name == "__globals__":
+            return tx.wrap(self.namespace, ConstSource(self.namespace, "globals()"))
+        if name == "__annotations__":
+            self.annotations = self._annotations(tx)
+            return self.annotations
+        if name == "__defaults__":
+            return TupleVariable(self.defaults) if self.defaults else tx.wrap_constant(None)
+        if name == "__closure__":
+            return TupleVariable(list(self.cells.values())) if self.cells else tx.wrap_constant(None)
+        if name == "__kwdefaults__":
+            return dict_of(tx, self.kwdefaults) if self.kwdefaults else tx.wrap_constant(None)
+        if name == "__dict__":
+            return dict_of(tx, {k: v for k, v in tx.effects.attrs(self).items() if v is not DELETED and k not in _SLOTS})
+        return None
+
+    def _annotations(self, tx: Interpreter) -> VariableTracker:
+        if isinstance(self.annotations, DictVariable):
+            return self.annotations
+        made, flat = DictVariable(), self.annotations.unpack_lazy(tx) if self.annotations else []
+        for key, value in zip(flat[::2], flat[1::2], strict=True):
+            made.put(tx, tx.realize(key), value)
+        return made
+
+    # -- outside the graph ------------------------------------------------------------------------------------------------
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(FunctionType)
+        for value in (self.code, self.namespace, self.code.co_name):
+            out.load_object(value)
+        _tuple_or_none(out, self.defaults)
+        _tuple_or_none(out, list(self.cells.values()))
+        out.emit.call(5)
+
+    def fill(self, out: Rebuilder) -> None:
+        if self.kwdefaults:
+            for value in self.kwdefaults.values():
+                out.value(value)
+            out.emit.load_const(tuple(self.kwdefaults))
+            out.emit.build_const_key_map(len(self.kwdefaults))
+            out.value(self)
+            out.emit.store_attr("__kwdefaults__")
+        if isinstance(self.annotations, DictVariable):
+            out.value(self.annotations)
+            out.value(self)
+            out.emit.store_attr("__annotations__")
+        store_attrs(out, self)
+
+    def parts(self) -> tuple[VariableTracker, ...]:
+        return (*self.defaults, *self.kwdefaults.values(), *self.cells.values(), *([self.annotations] if self.annotations else []))
+
+
+_SLOTS = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__")
+
+
+def _tuple_or_none(out: Rebuilder, values: list[VariableTracker]) -> None:
+    for value in values:
+        out.value(value)
+    if values:
+        out.emit.build_tuple(len(values))
+    else:
+        out.emit.load_const(None)
+
+
+def dict_of(tx: Interpreter, values: dict[str, VariableTracker]) -> DictVariable:
+    """A new dict with string keys."""
+    made = DictVariable()
+    for key, value in values.items():
+        made.put(tx, tx.wrap_constant(key), value)
+    return made
+
+
+def store_attrs(out: Rebuilder, variable: VariableTracker) -> None:
+    """Emit `variable.name = value` for everything the trace stored on it, deletions too, in order."""
+    for name, value in out.effects.attrs(variable).items():
+        if value is DELETED:
+            out.value(variable)
+            out.emit.delete_attr(name)
+        else:
+            out.value(value)
+            out.value(variable)
+            out.emit.store_attr(name)
+
+
+def _docstring(code: CodeType) -> str | None:
+    """As `def` finds it up to 3.13: the first constant, if it is a string and the code has a docstring."""
+    return FunctionType(code, {}, closure=tuple(map(_cell, code.co_freevars)) or None).__doc__
+
+
+def _cell(_: str) -> Any:
+    from types import CellType
+
+    return CellType()
+
+
+class BoundMethodVariable(VariableTracker):
+    """`function` with its first argument."""
+
+    takes_lazy = True
+
+    def __init__(self, function: VariableTracker, owner: VariableTracker, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.function = function
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return MethodType
+
+    def describe(self) -> str:
+        return f"method {self.function.describe()}"
+
+    def real(self) -> MethodType:
+        return MethodType(self.function.real(), self.owner.real())
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call(self.function, [self.owner, *args], kwargs)
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def key(self, tx: Interpreter) -> object:
+        return "method", self.function, self.owner
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        parts = {"__self__": self.owner, "__func__": self.function, "__call__": self}
+        return parts[name] if name in parts else self.function.get_attr(tx, name)
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op not in ("==", "!=") or not isinstance(other, BoundMethodVariable):
+            return None
+        same = other.function is self.function and other.owner is self.owner
+        return tx.wrap_constant(same == (op == "=="))
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(MethodType)
+        out.value(self.function)
+        out.value(self.owner)
+        out.emit.call(2)
+
+    def parts(self) -> tuple[VariableTracker, ...]:
+        return self.function, self.owner
+
+
+class BinderVariable(VariableTracker):
+    """`function.__get__`."""
+
+    def __init__(self, function: VariableTracker) -> None:
+        super().__init__()
+        self.function = function
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if args[0].is_constant() and args[0].constant() is None:
+            return self.function
+        return BoundMethodVariable(self.function, args[0])
+
+
+class PartialVariable(VariableTracker):
+    """functools.partial: an existing one, or one made in the trace."""
+
+    takes_lazy = True
+    mutable = True
+
+    def __init__(self, function: VariableTracker, args: Args, kwargs: Kwargs, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.function, self.args, self.kwargs = function, list(args), dict(kwargs)
+
+    def python_type(self) -> type:
+        return functools.partial
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def key(self, tx: Interpreter) -> object:
+        return self
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name == "func":
+            return self.function
+        if name == "args":
+            return TupleVariable(self.args)
+        if name == "keywords":
+            return dict_of(tx, self.kwargs)
+        if name == "__call__":
+            return self
+        stored = tx.effects.load_attr(self, name)
+        if stored is not None and stored is not DELETED:
+            return stored
+        if self.source is None and not hasattr(functools.partial, name):
+            tx.raise_error(AttributeError, f"'functools.partial' object has no attribute '{name}'")
+        return super().get_attr(tx, name)
+
+    def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        tx.effects.store_attr(self, name, tx.realize(value))
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(functools.partial)
+        for value in (self.function, *self.args, *self.kwargs.values()):
+            out.value(value)
+        out.emit.call(1 + len(self.args) + len(self.kwargs), tuple(self.kwargs))
+
+    def fill(self, out: Rebuilder) -> None:
+        store_attrs(out, self)
+
+    def replay(self, out: Rebuilder) -> None:
+        store_attrs(out, self)
+
+    def parts(self) -> tuple[VariableTracker, ...]:
+        return self.function, *self.args, *self.kwargs.values()
+
+
+class CachedFunctionVariable(VariableTracker):
+    """A function under functools.lru_cache or cache. Its body is inlined: a hit and a miss give the same."""
+
+    takes_lazy = True
+
+    def __init__(self, wrapper: Any, function: VariableTracker, source: Source) -> None:
+        super().__init__(source)
+        self.wrapper = wrapper
+        self.function = function
+
+    def python_type(self) -> type:
+        return type(self.wrapper)
+
+    def real(self) -> Any:
+        return self.wrapper
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call(self.function, args, kwargs)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name == "__wrapped__":
+            return self.function
+        if name == "__get__":
+            return BinderVariable(self)
+        if name in ("cache_info", "cache_clear", "cache_parameters"):
+            tx.break_graph("unsupported-attribute", f"{name} of {self.describe()} is read")
+        return self.function.get_attr(tx, name)
+
+
+class MethodWrapperVariable(VariableTracker):
+    """A staticmethod or classmethod object made in the trace or read from a class's `__dict__`."""
+
+    takes_lazy = True
+    kinds: ClassVar = (staticmethod, classmethod)
+
+    def __init__(self, kind: type, function: VariableTracker, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.kind, self.function = kind, function
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if self.kind is classmethod:
+            tx.raise_error(TypeError, "'classmethod' object is not callable")
+        return tx.call(self.function, args, kwargs)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return self.function if name in ("__func__", "__wrapped__") else self.function.get_attr(tx, name)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(self.kind)
+        out.value(self.function)
+        out.emit.call(1)
+
+    def parts(self) -> tuple[VariableTracker, ...]:
+        return (self.function,)
+
+
+def update_wrapper(tx: Interpreter, wrapper: VariableTracker, wrapped: VariableTracker) -> VariableTracker:
+    """functools.update_wrapper with its default lists: names, doc, and the wrapped function's own attributes."""
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        if wrapped.has_attr(tx, name):
+            wrapper.set_attr(tx, name, wrapped.get_attr(tx, name))
+    try:
+        attributes = dict(getattr(wrapped.real(), "__dict__", {}))
+    except NotConstant:
+        attributes = {}
+    for name in {**attributes, **tx.effects.attrs(wrapped)}:
+        if not (name.startswith("__") and name.endswith("__") and name != "__wrapped__"):
+            wrapper.set_attr(tx, name, wrapped.get_attr(tx, name))
+    wrapper.set_attr(tx, "__wrapped__", wrapped)
+    return wrapper
+
+
+# -- handlers -----------------------------------------------------------------------------------------------------------
+
+
+def wrap_function(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    if type(value) is not FunctionType:
+        return None
+    tx.guard(GuardKind.FUNCTION_CODE_IS, source, value.__code__)
+    if not isinstance(source, ConstSource | GlobalSource | DictAttrSource):  # the same code may run with other globals
+        tx.guard(GuardKind.ID_IS, AttrSource(source, "__globals__"), value.__globals__)
+    return UserFunctionVariable(value, source)
+
+
+def wrap_method(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    if type(value) is not MethodType:
+        return None
+    tx.guard(GuardKind.TYPE_IS, source, MethodType)
+    function = tx.wrap(value.__func__, MethodFunctionSource(source))
+    return BoundMethodVariable(function, tx.wrap(value.__self__, MethodSelfSource(source)), source)
+
+
+def wrap_partial(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    if type(value) is not functools.partial:
+        return None
+    tx.guard(GuardKind.TYPE_IS, source, functools.partial)
+    function = tx.wrap(value.func, AttrSource(source, "func"))
+    args = tx.wrap(value.args, AttrSource(source, "args")).unpack_lazy(tx)
+    keywords = tx.wrap(value.keywords, AttrSource(source, "keywords"))
+    kwargs = {k: keywords.get_item(tx, tx.wrap_constant(k)) for k in value.keywords}
+    return PartialVariable(function, args, kwargs, source)
+
+
+def wrap_cached(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    if type(value) is not functools._lru_cache_wrapper:
+        return None
+    tx.guard(GuardKind.TYPE_IS, source, type(value))
+    return CachedFunctionVariable(value, tx.wrap(value.__wrapped__, AttrSource(source, "__wrapped__")), source)
+
+
+def wrap_method_wrapper(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    if type(value) not in (staticmethod, classmethod):
+        return None
+    tx.guard(GuardKind.TYPE_IS, source, type(value))
+    return MethodWrapperVariable(type(value), tx.wrap(value.__func__, AttrSource(source, "__func__")), source)
+
+
+HANDLERS = (wrap_function, wrap_method, wrap_partial, wrap_cached, wrap_method_wrapper)
