@@ -1,0 +1,165 @@
+"""The greedy fusion: candidate pairs, `can_fuse`, `score_fusion`; fuse the best, look at its neighbours, repeat.
+
+Two kernels can become one if their loops can be laid over each other (`align`), if every element that one writes and the other touches is
+touched in the same iteration, and if no third kernel must run between them. A pair that does not fuse has a reason, in words.
+Each kernel is asked about a bounded number of neighbours, so the work grows with the number of kernels.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .. import options
+from ..events import Fused, FusionRefused, emit, listening
+from ..loops.index import Expr
+from .align import Alignment, align
+from .loop_order import Hints, hint
+from .nodes import FusedSchedulerNode, Group
+
+MOST_NODES = 64  # of one kernel
+NEAREST = 8  # later users of a buffer that one user is paired with, if none of them writes it
+WINDOW = 200  # program places a search for a path between two kernels may span
+
+
+@dataclass(frozen=True, order=True)
+class Score:
+    """Better is greater: the kind of pair, bytes of memory traffic saved, nearness in the program."""
+
+    category: int
+    saved_bytes: int
+    nearness: int
+
+    @property
+    def kind(self) -> str:
+        return ("horizontal", "vertical", "same loops")[self.category]
+
+
+class Fuser:
+    """The state of one run over a graph's groups."""
+
+    def __init__(self, groups: list[Group], hints: Hints, bytes_of: dict[str, int]) -> None:
+        self.groups = groups
+        self.hints, self.bytes_of = hints, bytes_of
+        self.alive = set(groups)
+        self.users: dict[str, list[FusedSchedulerNode]] = {}
+        self.heap: list[tuple[tuple[int, int, int], int, FusedSchedulerNode, FusedSchedulerNode]] = []
+        self.seen: set[tuple[int, int]] = set()
+        self.horizontal = options.current().horizontal_fusion
+
+    def run(self) -> list[Group]:
+        loops = [g for g in self.groups if isinstance(g, FusedSchedulerNode)]
+        for g in loops:
+            for name in g.names():
+                self.users.setdefault(name, []).append(g)
+        for name, users in self.users.items():
+            self._propose(name, users)
+        while self.heap:
+            *_, a, b = heapq.heappop(self.heap)
+            if a in self.alive and b in self.alive:
+                self._try(a, b)
+        return sorted(self.alive, key=lambda g: g.first)
+
+    def _propose(self, name: str, users: Iterable[FusedSchedulerNode]) -> None:
+        """Pair the users of one buffer: writers with all, readers with the next few."""
+        ordered = sorted((u for u in users if u in self.alive), key=lambda g: g.first)
+        for i, a in enumerate(ordered):
+            for j, b in enumerate(ordered[i + 1 :]):
+                if name in a.writes or name in b.writes or (self.horizontal and j < NEAREST):
+                    self._push(a, b)
+
+    def _push(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> None:
+        key = (id(a), id(b))
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        s = score_fusion(a, b, self.hints, self.bytes_of)
+        heapq.heappush(self.heap, ((-s.category, -s.saved_bytes, -s.nearness), len(self.seen), a, b))
+
+    def _try(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> None:
+        plan = plan_fusion(a, b)
+        if isinstance(plan, str):
+            if listening() and a.writes.keys() & b.names():
+                emit(FusionRefused(first=a.name, second=b.name, reason=plan))
+            return
+        score = score_fusion(a, b, self.hints, self.bytes_of)
+        fused = fuse(a, b, plan)
+        if listening():
+            emit(Fused(first=a.name, second=b.name, category=score.kind, saved_bytes=score.saved_bytes))
+        self._replace(a, b, fused)
+
+    def _replace(self, a: FusedSchedulerNode, b: FusedSchedulerNode, fused: FusedSchedulerNode) -> None:
+        self.alive -= {a, b}
+        self.alive.add(fused)
+        for name in fused.names():
+            users = [u for u in self.users[name] if u in self.alive]
+            self.users[name] = [*users, fused]
+            near = sorted(users, key=lambda g: abs(g.first - fused.first))
+            for u in near if name in fused.writes else [n for i, n in enumerate(near) if name in n.writes or (self.horizontal and i < NEAREST)]:
+                self._push(*((u, fused) if u.first < fused.first else (fused, u)))
+
+
+def score_fusion(a: FusedSchedulerNode, b: FusedSchedulerNode, hints: Hints, bytes_of: dict[str, int]) -> Score:
+    """Memory traffic of buffers both touch is saved once; a producer and its consumer come before two readers of one input."""
+    shared = a.names() & b.names()
+    saved = sum(bytes_of.get(n, 0) * (2 if n in a.writes else 1) for n in shared)
+    vertical = any(n in a.writes or n in b.writes for n in shared)
+    same = vertical and a.domain == b.domain
+    return Score(vertical + same, saved, -abs(a.first - b.first))
+
+
+def can_fuse(a: FusedSchedulerNode, b: FusedSchedulerNode) -> str | None:
+    """None, or why `a` and the later `b` cannot be one kernel."""
+    plan = plan_fusion(a, b)
+    return plan if isinstance(plan, str) else None
+
+
+def plan_fusion(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Alignment | str:
+    """How `a` and the later `b` become one kernel, or why they cannot."""
+    if a.device != b.device:
+        return f"they run on {a.device} and {b.device}"
+    if len(a.nodes) + len(b.nodes) > MOST_NODES:
+        return f"a kernel of {len(a.nodes) + len(b.nodes)} loops would be too large"
+    plan = align(a, b)
+    if isinstance(plan, str):
+        return plan
+    between = _between(a, b) or _between(b, a)
+    return f"{between.name} must run between them" if between else plan
+
+
+def _between(a: Group, b: Group) -> Group | None:
+    """A third group on a path from `a` to `b`."""
+    todo = [g for g in b.before if g is not a]
+    seen: set[Group] = set(todo)
+    while todo:
+        g = todo.pop()
+        if a in g.before:
+            return g
+        for earlier in g.before:
+            if earlier not in seen and earlier.last > a.first:
+                seen.add(earlier)
+                todo.append(earlier)
+        if len(seen) > WINDOW:
+            return g
+    return None
+
+
+def fuse(a: FusedSchedulerNode, b: FusedSchedulerNode, plan: Alignment) -> FusedSchedulerNode:
+    """One group of both, linked in their place."""
+    plan.apply(a, b)
+    nodes = sorted([*a.nodes, *b.nodes], key=lambda n: n.order)
+    fused = FusedSchedulerNode(a.name, min(a.first, b.first), max(a.last, b.last), nodes=nodes, domain=plan.domain)
+    fused.find_deps()
+    fused.before = (a.before | b.before) - {a, b}
+    fused.after = (a.after | b.after) - {a, b}
+    for g in fused.before:
+        g.after = (g.after - {a, b}) | {fused}
+    for g in fused.after:
+        g.before = (g.before - {a, b}) | {fused}
+    return fused
+
+
+def saved_hint(expr: Expr, hints: Hints, item: int) -> int:
+    """Bytes of a buffer of this many elements."""
+    return hint(expr, hints) * item
