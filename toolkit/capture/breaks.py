@@ -67,10 +67,14 @@ CATALOGUE: dict[str, BreakKind] = {
 
 
 class BreakGraph(Exception):
-    """A graph break. `kind` is a row of the catalogue, `reason` one sentence about this instance."""
+    """A graph break. `kind` is a row of the catalogue, `reason` one sentence about this instance.
 
-    def __init__(self, id: str, reason: str, hint: str = "") -> None:
+    `at`: the step of the top frame before which to break, where that is not the current one (an object that cannot be rebuilt was born there).
+    """
+
+    def __init__(self, id: str, reason: str, hint: str = "", at: int | None = None) -> None:
         self.kind = CATALOGUE[id]
+        self.at = at
         self.id, self.reason, self.hint = id, reason, hint or self.kind.hint
         super().__init__(f"[{id}] {reason}")
 

@@ -61,6 +61,11 @@ class Trace:
     def top(self) -> Interpreter:
         return self.stack[0]
 
+    @property
+    def step(self) -> int:
+        """Which step of the top frame runs, counted from 0."""
+        return self.stack[0].steps - 1
+
     def guard(self, kind: GuardKind, source: Source | None, expected: Any = None) -> None:
         """Assume it, and have it checked before the compiled code runs again. Nothing to check of what we hold ourselves."""
         if source is not None and not isinstance(source, ConstSource):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..variables.base import VariableTracker
+from ..variables.dicts import keyword_arguments
 from .family import Family
 
 if TYPE_CHECKING:
@@ -16,42 +17,47 @@ class FunctionOpcodes(Family):
         from ..variables.functions import NestedFunctionVariable
 
         code = self.pop().constant()
-        parts = dict(zip(reversed(i.argval), (self.pop() for _ in i.argval), strict=True))
-        function = NestedFunctionVariable(code, self.namespace, module=self.namespace.get("__name__"))
-        for name, value in parts.items():
-            function.set_part(self, name, value)
+        function = NestedFunctionVariable(code, self.namespace, qualname=code.co_qualname)
+        for name in reversed(i.argval):
+            self._set_part(function, name, self.pop())
         self.push(function)
 
     def SET_FUNCTION_ATTRIBUTE(self, i: Instruction) -> None:
         function, value = self.pop(), self.pop()
-        function.set_part(self, i.argval, value)  # type: ignore[attr-defined]
+        self._set_part(function, i.argval, value)
         self.push(function)
 
-    def LOAD_SUPER_ATTR(self, i: Instruction) -> None:
-        from ..variables.user_defined import super_variable
+    def _set_part(self, function: Any, name: str, value: VariableTracker) -> None:
+        """One of defaults (a tuple), kwdefaults (a dict), annotations, closure (a tuple of cells)."""
+        if name == "closure":
+            function.cells = dict(zip(function.code.co_freevars, value.items, strict=True))  # type: ignore[attr-defined]
+        elif name == "kwdefaults":
+            function.kwdefaults = keyword_arguments(self, value)
+        else:
+            setattr(function, name, value.unpack_lazy(self) if name == "defaults" else value)
 
-        instance, cls, _ = self.pop(), self.pop(), self.pop()
-        value = self.get_attr(super_variable(self, cls, instance), i.argval)
+    def LOAD_SUPER_ATTR(self, i: Instruction) -> None:
+        from ..variables.user_defined import SuperVariable
+
+        instance, cls, _ = self.pop(), self.pop(), self.pop_lazy()
+        value = self.get_attr(SuperVariable(cls, instance), i.argval)
         if i.is_method:
             self.push_callable(value)  # type: ignore[attr-defined]
         else:
             self.push(value)
 
+    def LOAD_BUILD_CLASS(self, i: Instruction) -> None:
+        self.break_graph("unsupported-instruction", "a class is made")
+
     # -- with ---------------------------------------------------------------------------------------------------------------
 
     def BEFORE_WITH(self, i: Instruction) -> None:
         """Pushes the bound `__exit__`, then what `__enter__` returned."""
-        manager = self.pop()
-        leave = self._special(manager, "__exit__")
-        entered = self.call(self._special(manager, "__enter__"), [])
+        from ..variables import contexts
+
+        leave, entered = contexts.enter(self, self.pop())
         self.push(leave)
         self.push(entered)
-
-    def _special(self, manager: VariableTracker, name: str) -> VariableTracker:
-        if not manager.has_attr(self, name):
-            text = f"'{manager.python_type().__name__}' object does not support the context manager protocol"
-            self.raise_error(TypeError, text)
-        return self.get_attr(manager, name)
 
     def WITH_EXCEPT_START(self, i: Instruction) -> None:
         """exit(type, value, traceback); on the stack: exit, lasti, previous exception, exception."""

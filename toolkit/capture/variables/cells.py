@@ -1,0 +1,82 @@
+"""Cells of closures: made in the trace, or those of functions that existed before."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING
+
+from .base import LazyVariable, VariableTracker
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+    from ..source import Source
+
+
+class CellVariable(VariableTracker):
+    """`contents` None: empty. `source` is that of the *cell*, `content_source` that of what it holds."""
+
+    mutable = True
+
+    def __init__(self, contents: VariableTracker | None, name: str, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.contents, self.name = contents, name
+
+    def python_type(self) -> type:
+        return types.CellType
+
+    def describe(self) -> str:
+        return self.name
+
+    def load(self, tx: Interpreter) -> VariableTracker | None:
+        """What it holds, None if it is empty."""
+        return self.contents
+
+    def store(self, tx: Interpreter, value: VariableTracker | None) -> None:
+        """None empties it."""
+        self.contents = value
+        tx.effects.change(self)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name != "cell_contents":
+            return super().get_attr(tx, name)
+        if self.contents is None:
+            tx.raise_error(ValueError, "Cell is empty")
+        return self.contents
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.contents] if self.contents is not None else []
+
+    def rebuild(self, out: Rebuilder) -> None:
+        """Empty at first: a function may be in its own closure."""
+        out.load_object(types.CellType)
+        out.emit.call(0)
+
+    def fill(self, out: Rebuilder) -> None:
+        if self.contents is not None:
+            self._store(out)
+
+    def replay(self, out: Rebuilder) -> None:
+        if self.contents is not None:
+            self._store(out)
+        else:
+            out.value(self)
+            out.emit.delete_attr("cell_contents")
+
+    def _store(self, out: Rebuilder) -> None:
+        assert self.contents is not None
+        out.value(self.contents)
+        out.value(self)
+        out.emit.store_attr("cell_contents")
+
+
+def existing_cell(tx: Interpreter, cell: types.CellType, name: str, cell_source: Source, content_source: Source) -> CellVariable:
+    """The tracker of a real cell; what it holds is looked at when it is read."""
+    known = tx.effects.known(cell)
+    if known is None:
+        try:
+            contents: VariableTracker | None = LazyVariable(cell.cell_contents, content_source)
+        except ValueError:
+            contents = None
+        known = tx.effects.track(cell, CellVariable(contents, name, cell_source))
+    return known  # type: ignore[return-value]

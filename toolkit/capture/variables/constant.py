@@ -1,0 +1,160 @@
+"""Immutable Python values that are known while tracing: numbers, strings, None, dtypes, devices, ...
+
+Operations on them run at once (`tx.fold`), so that a trace computes with them as Python would.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..guards import GuardKind
+from .base import Args, Kwargs, NotConstant, VariableTracker
+from .methods import builtin_attr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+    from ..source import Source
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), torch.dtype, torch.device, torch.layout,
+         torch.memory_format, types.CodeType)
+IN_GRAPHS = (type(None), bool, int, float, complex, str, type(...), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+class ConstantVariable(VariableTracker):
+    """A value whose type is one of PLAIN, exactly."""
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"ConstantVariable({self.value!r})"
+
+    def describe(self) -> str:
+        return self.source.text() if self.source else repr(self.value)
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.value
+
+    def proxy(self, tx: Interpreter) -> Any:
+        if isinstance(self.value, IN_GRAPHS):
+            return self.value
+        return tx.break_graph("unsupported-argument", f"{self.describe()} cannot be an argument of a graph operation")
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if not hasattr(self.value, name):
+            tx.raise_error(AttributeError, f"'{type(self.value).__name__}' object has no attribute '{name}'")
+        found = getattr(self.value, name)
+        return tx.wrap_constant(found) if isinstance(found, PLAIN) else builtin_attr(tx, self, name)
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "format" or not all(a.is_constant() for a in (*args, *kwargs.values())):
+            args, kwargs = self._plain_arguments(tx, name, args, kwargs)
+        return tx.fold(getattr(self.value, name), *[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()})
+
+    def _plain_arguments(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+        """join takes any iterable; what is then still unknown (a tensor in a text) breaks the graph."""
+        if name == "join" and len(args) == 1 and isinstance(self.value, (str, bytes)):
+            from .containers import TupleVariable
+
+            args = [TupleVariable(args[0].unpack(tx))]
+        if not all(a.is_constant() for a in (*args, *kwargs.values())):
+            tx.break_graph("unsupported-operator", f"{name}() of a {type(self.value).__name__} with values that are not known while tracing")
+        return args, kwargs
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        if isinstance(self.value, str) and op.__name__ in ("mod", "imod") and not other.is_constant():
+            tx.break_graph("unsupported-operator", "a text is formatted with values that are not known while tracing")
+        return None
+
+    def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        if not key.is_constant():
+            return super().get_item(tx, key)
+        return tx.fold(lambda: self.value[key.constant()])
+
+    def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        if not item.is_constant():
+            return super().contains(tx, item)
+        return tx.fold(lambda: item.constant() in self.value)
+
+    def truth(self, tx: Interpreter) -> bool:
+        return bool(self.value)
+
+    def length(self, tx: Interpreter) -> VariableTracker:
+        return tx.fold(len, self.value)
+
+    def iterate(self, tx: Interpreter) -> VariableTracker:
+        from .iterators import ItemsIteratorVariable
+
+        if not isinstance(self.value, (str, bytes)):
+            tx.raise_error(TypeError, f"'{type(self.value).__name__}' object is not iterable")
+        return ItemsIteratorVariable([tx.wrap_constant(c) for c in self.value], type(iter(self.value)))
+
+    def key(self, tx: Interpreter) -> Hashable:
+        return self.value
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.emit.load_const(self.value)
+
+
+class NullVariable(VariableTracker):
+    """CPython's NULL on the stack: beside a callable, or a local that was not set."""
+
+    def describe(self) -> str:
+        return "NULL"
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.emit.push_null()
+
+
+NULL = NullVariable()
+
+
+def constant_variable(value: Any) -> VariableTracker | None:
+    """A tracker of a value that is known for good, with no guard; containers come as new objects. None: not of that kind."""
+    kind = type(value)
+    if kind in PLAIN or isinstance(value, PLAIN[9:13]):
+        return ConstantVariable(value)
+    from .containers import container_of_constants
+
+    return container_of_constants(value)
+
+
+def wrap_constant_value(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    """Handler: plain values become constants with a guard on the value; integers may become symbols (see shape.py)."""
+    if value is None:
+        tx.guard(GuardKind.NONE_IS, source, True)
+        return ConstantVariable(None, source)
+    if type(value) not in PLAIN or isinstance(value, types.CodeType):
+        return None
+    if type(value) is int:
+        from .shape import integer_input
+
+        symbolic = integer_input(tx, value, source)
+        if symbolic is not None:
+            return symbolic
+    if type(value) in (bool, type(...), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format):
+        tx.guard(GuardKind.ID_IS, source, value)
+    else:
+        tx.guard(GuardKind.CONSTANT_EQUALS, source, value)
+    return ConstantVariable(value, source)
+
+
+def all_constant(values: Args) -> bool:
+    return all(v.is_constant() for v in values)
+
+
+__all__ = ["NULL", "ConstantVariable", "NotConstant", "NullVariable", "all_constant", "constant_variable", "wrap_constant_value"]

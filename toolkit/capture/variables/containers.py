@@ -1,0 +1,518 @@
+"""Lists, tuples (named ones and torch.Size too), slices and ranges."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..breaks import Observed
+from ..guards import GuardKind
+from ..source import TupleItemSource
+from .base import Args, Kwargs, LazyVariable, VariableTracker
+from .constant import ConstantVariable, all_constant, constant_variable
+from .methods import builtin_attr
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+    from ..source import Source
+
+
+class SliceVariable(VariableTracker):
+    def __init__(self, start: VariableTracker, stop: VariableTracker, step: VariableTracker, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.start, self.stop, self.step = start, stop, step
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.start, self.stop, self.step]
+
+    def python_type(self) -> type:
+        return slice
+
+    def is_constant(self) -> bool:
+        return all_constant(self.parts())
+
+    def constant(self) -> slice:
+        return slice(*[p.constant() for p in self.parts()])
+
+    def proxy(self, tx: Interpreter) -> Any:
+        return slice(*[p.proxy(tx) for p in self.parts()])
+
+    def key(self, tx: Interpreter) -> Hashable:
+        return tx.raise_error(TypeError, "unhashable type: 'slice'")
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return getattr(self, name) if name in ("start", "stop", "step") else builtin_attr(tx, self, name)
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "indices" and self.is_constant() and args[0].is_constant():
+            return tx.fold(self.constant().indices, args[0].constant())
+        return super().call_method(tx, name, args, kwargs)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        for part in self.parts():
+            out.value(part)
+        out.emit.build_slice(3)
+
+    def plain(self, tx: Interpreter) -> slice:
+        """As a slice of ints: symbolic bounds become numbers."""
+        return slice(*[None if p.is_constant() and p.constant() is None else index_of(tx, p) for p in self.parts()])
+
+
+def index_of(tx: Interpreter, key: VariableTracker) -> Any:
+    """An index or slice of a Python sequence as Python values; anything else raises the traced TypeError or breaks."""
+    if isinstance(key, SliceVariable):
+        return key.plain(tx)
+    if key.is_constant():
+        return key.constant()
+    number = getattr(key, "as_int", None)  # a symbolic integer becomes a number, guarded
+    if number is None:
+        return tx.break_graph("unsupported-item", f"a sequence is indexed with {key.describe()}")
+    return number(tx)
+
+
+class SequenceVariable(VariableTracker):
+    """Something with `items` in order; what lists and tuples share."""
+
+    kind: type = tuple
+
+    def __init__(self, items: Sequence[VariableTracker], source: Source | None = None) -> None:
+        super().__init__(source)
+        self.items = list(items)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.items!r})"
+
+    def describe(self) -> str:
+        return self.source.text() if self.source else f"a {self.kind.__name__}"
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def parts(self) -> list[VariableTracker]:
+        return self.items
+
+    def item(self, tx: Interpreter, index: int) -> VariableTracker:
+        """The item, realised in place."""
+        value = self.items[index] = tx.realize(self.items[index])
+        return value
+
+    def proxy(self, tx: Interpreter) -> Any:
+        return [tx.realize(v).proxy(tx) for v in self.items]
+
+    def truth(self, tx: Interpreter) -> bool:
+        return bool(self.items)
+
+    def length(self, tx: Interpreter) -> int:
+        return len(self.items)
+
+    def iterate(self, tx: Interpreter) -> VariableTracker:
+        from .iterators import SequenceIteratorVariable
+
+        return SequenceIteratorVariable(self)
+
+    def unpack(self, tx: Interpreter) -> list[VariableTracker]:
+        return [self.item(tx, n) for n in range(len(self.items))]
+
+    def unpack_lazy(self, tx: Interpreter) -> list[VariableTracker]:
+        return list(self.items)
+
+    def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        index = index_of(tx, key)
+        if isinstance(index, slice):
+            return self.made(self.items[index])
+        place = self._place(tx, index)
+        return self.item(tx, place)
+
+    def _place(self, tx: Interpreter, index: Any, what: str = "index") -> int:
+        """`index` as a position from 0, or the traced error."""
+        name = self.kind.__name__ if issubclass(self.kind, list) else "tuple"
+        if not hasattr(index, "__index__"):
+            tx.raise_error(TypeError, f"{name} indices must be integers or slices, not {type(index).__name__}")
+        place = index.__index__()
+        if not -len(self.items) <= place < len(self.items):
+            tx.raise_error(IndexError, f"{name} {what} out of range")
+        return place % len(self.items)
+
+    def made(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        """A new sequence for a slice, a sum, a repetition."""
+        raise NotImplementedError
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return builtin_attr(tx, self, name)
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        rule: Callable[..., VariableTracker] | None = getattr(self, f"method_{name.strip('_')}", None)
+        if rule is None:
+            tx.break_graph("unsupported-call", f"{self.describe()}.{name}() is called")
+        try:
+            return rule(tx, *args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # the arguments did not fit the rule
+                tx.raise_error(TypeError, str(error).replace("method_", "").replace("tx, ", ""))
+            raise
+
+    # -- methods both have ----------------------------------------------------------------------------------------------
+
+    def method_count(self, tx: Interpreter, value: VariableTracker) -> VariableTracker:
+        return tx.wrap_constant(sum(_equal(tx, v, value) for v in self.unpack(tx)))
+
+    def method_index(self, tx: Interpreter, value: VariableTracker, start: VariableTracker | None = None,
+                     stop: VariableTracker | None = None) -> VariableTracker:
+        span = slice(index_of(tx, start) if start else 0, index_of(tx, stop) if stop else None)
+        for n in range(len(self.items))[span]:
+            if _equal(tx, self.item(tx, n), value):
+                return tx.wrap_constant(n)
+        text = f"{value.constant()!r} is not in list" if self.kind is list and value.is_constant() else "tuple.index(x): x not in tuple"
+        return tx.raise_error(ValueError, text)
+
+    def method_len(self, tx: Interpreter) -> VariableTracker:
+        return tx.wrap_constant(len(self.items))
+
+    def method_getitem(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        return self.get_item(tx, key)
+
+    def method_iter(self, tx: Interpreter) -> VariableTracker:
+        return self.iterate(tx)
+
+    def method_contains(self, tx: Interpreter, value: VariableTracker) -> VariableTracker:
+        return self.contains(tx, value)
+
+    # -- operators --------------------------------------------------------------------------------------------------------
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        if op is operator.add and isinstance(other, SequenceVariable) and self._family() is other._family():
+            return self.made(self.items + other.items)
+        if op is operator.mul:
+            return self._repeated(tx, other)
+        return None
+
+    def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        return self._repeated(tx, other) if op is operator.mul else None
+
+    def _repeated(self, tx: Interpreter, times: VariableTracker) -> VariableTracker | None:
+        if not issubclass(times.python_type(), int):
+            return None
+        return self.made(self.items * index_of(tx, times))
+
+    def _family(self) -> type:
+        return list if issubclass(self.kind, list) else tuple
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, SequenceVariable) or self._family() is not other._family():
+            return None
+        if op in ("==", "!=") and len(self.items) != len(other.items):
+            return tx.wrap_constant(op == "!=")
+        for a, b in zip(self.unpack(tx), other.unpack(tx), strict=False):
+            if not _equal(tx, a, b):
+                return tx.wrap_constant(op == "!=") if op in ("==", "!=") else tx.compare(op, a, b)
+        return tx.compare(op, tx.wrap_constant(len(self.items)), tx.wrap_constant(len(other.items)))
+
+
+def _equal(tx: Interpreter, a: VariableTracker, b: VariableTracker) -> bool:
+    return tx.is_same(a, b) or tx.truth(tx.compare("==", a, b))
+
+
+class ListVariable(SequenceVariable):
+    mutable = True
+    kind = list
+
+    def made(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        return ListVariable(items)
+
+    def key(self, tx: Interpreter) -> Hashable:
+        return tx.raise_error(TypeError, "unhashable type: 'list'")
+
+    def set_item(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
+        index = index_of(tx, key)
+        if isinstance(index, slice):
+            try:
+                self.items[index] = tx.realize(value).unpack_lazy(tx)
+            except ValueError as error:
+                tx.raise_error(ValueError, *error.args)
+        else:
+            self.items[self._place(tx, index, "assignment index")] = value
+        tx.effects.change(self)
+
+    def del_item(self, tx: Interpreter, key: VariableTracker) -> None:
+        index = index_of(tx, key)
+        del self.items[index if isinstance(index, slice) else self._place(tx, index, "assignment index")]
+        tx.effects.change(self)
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        if op is operator.iadd:
+            self.method_extend(tx, other)
+            return self
+        if op is operator.imul and issubclass(other.python_type(), int):
+            self.items *= index_of(tx, other)
+            tx.effects.change(self)
+            return self
+        return super().binary(tx, op, other)
+
+    def _done(self, tx: Interpreter) -> VariableTracker:
+        tx.effects.change(self)
+        return tx.wrap_constant(None)
+
+    def method_append(self, tx: Interpreter, value: VariableTracker) -> VariableTracker:
+        self.items.append(value)
+        return self._done(tx)
+
+    def method_extend(self, tx: Interpreter, values: VariableTracker) -> VariableTracker:
+        """Item by item: a generator may look at the list while it grows."""
+        values = tx.realize(values)
+        if isinstance(values, SequenceVariable):
+            self.items.extend(list(values.items))
+            return self._done(tx)
+        iterator = tx.iterate(values)
+        while True:
+            try:
+                self.items.append(iterator.next(tx))
+            except Observed as stop:
+                self._done(tx)
+                if issubclass(stop.variable.python_type(), StopIteration):
+                    return tx.wrap_constant(None)
+                raise
+
+    def method_insert(self, tx: Interpreter, index: VariableTracker, value: VariableTracker) -> VariableTracker:
+        self.items.insert(index_of(tx, index), value)
+        return self._done(tx)
+
+    def method_pop(self, tx: Interpreter, index: VariableTracker | None = None) -> VariableTracker:
+        if not self.items:
+            tx.raise_error(IndexError, "pop from empty list")
+        place = self._place(tx, index_of(tx, index) if index is not None else -1, "index")
+        value = tx.realize(self.items.pop(place))
+        tx.effects.change(self)
+        return value
+
+    def method_remove(self, tx: Interpreter, value: VariableTracker) -> VariableTracker:
+        for n in range(len(self.items)):
+            if _equal(tx, self.item(tx, n), value):
+                del self.items[n]
+                return self._done(tx)
+        return tx.raise_error(ValueError, "list.remove(x): x not in list")
+
+    def method_clear(self, tx: Interpreter) -> VariableTracker:
+        self.items.clear()
+        return self._done(tx)
+
+    def method_reverse(self, tx: Interpreter) -> VariableTracker:
+        self.items.reverse()
+        return self._done(tx)
+
+    def method_copy(self, tx: Interpreter) -> VariableTracker:
+        return ListVariable(self.items)
+
+    def method_sort(self, tx: Interpreter, key: VariableTracker | None = None, reverse: VariableTracker | None = None) -> VariableTracker:
+        self.items = sorted_values(tx, self.unpack(tx), key, reverse)
+        return self._done(tx)
+
+    def method_setitem(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+        self.set_item(tx, key, value)
+        return tx.wrap_constant(None)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        for item in self.items:
+            out.value(item)
+        out.emit.build_list(len(self.items))
+
+    def replay(self, out: Rebuilder) -> None:
+        """self[:] = [...]"""
+        self.rebuild(out)
+        out.value(self)
+        out.emit.load_const(slice(None))
+        out.emit.store_subscr()
+
+
+class _Ranked:
+    """A value among others to be sorted: `<` is the traced program's."""
+
+    def __init__(self, tx: Interpreter, rank: VariableTracker, value: VariableTracker) -> None:
+        self.tx, self.rank, self.value = tx, rank, value
+
+    def __lt__(self, other: _Ranked) -> bool:
+        return self.tx.truth(self.tx.compare("<", self.rank, other.rank))
+
+
+def sorted_values(tx: Interpreter, values: list[VariableTracker], key: VariableTracker | None, reverse: VariableTracker | None) -> list[VariableTracker]:
+    """sorted(values, key=key, reverse=reverse)."""
+    plain = key is None or (key.is_constant() and key.constant() is None)
+    ranked = [_Ranked(tx, v if plain else tx.call(key, [v]), v) for v in values]  # type: ignore[arg-type]
+    return [r.value for r in sorted(ranked, reverse=reverse is not None and tx.truth(reverse))]
+
+
+class TupleVariable(SequenceVariable):
+    """`kind` is tuple, torch.Size, a named tuple class, or a struct sequence of torch.return_types."""
+
+    def __init__(self, items: Sequence[VariableTracker], kind: type = tuple, source: Source | None = None) -> None:
+        super().__init__(items, source)
+        self.kind = kind
+
+    def made(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        return TupleVariable(items, torch.Size if self.kind is torch.Size else tuple)
+
+    def is_constant(self) -> bool:
+        return self.kind in (tuple, torch.Size) and all_constant(self.items)
+
+    def constant(self) -> Any:
+        return self.kind(v.constant() for v in self.items)
+
+    def real(self) -> Any:
+        if self.source is None and self.kind is tuple:
+            return tuple(v.real() for v in self.items)  # tuples of classes, for isinstance
+        return self.constant()
+
+    def proxy(self, tx: Interpreter) -> Any:
+        return tuple(super().proxy(tx))
+
+    def key(self, tx: Interpreter) -> Hashable:
+        return tuple(tx.realize(v).key(tx) for v in self.items)
+
+    def fields(self) -> tuple[str, ...]:
+        """Names of the items, of a named tuple or a struct sequence."""
+        if hasattr(self.kind, "_fields"):
+            return self.kind._fields
+        return tuple(n for n in self.kind.__match_args__) if hasattr(self.kind, "n_fields") else ()
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        fields = self.fields()
+        if name in fields:
+            return self.item(tx, fields.index(name))
+        if self.kind not in (tuple, torch.Size) and name in ("_fields", "__match_args__"):
+            return tx.wrap_constant(fields)
+        if hasattr(self.kind, "_fields") and name not in dir(tuple) and not hasattr(self, f"method_{name.strip('_')}"):
+            from .user_defined import class_attribute
+
+            return class_attribute(tx, self, self.kind, name)
+        return builtin_attr(tx, self, name)
+
+    def method_asdict(self, tx: Interpreter) -> VariableTracker:
+        from .dicts import DictVariable
+
+        made = DictVariable()
+        for name, value in zip(self.fields(), self.items, strict=True):
+            made.put(tx, ConstantVariable(name), value)
+        return made
+
+    def method_replace(self, tx: Interpreter, **changes: VariableTracker) -> VariableTracker:
+        return TupleVariable([changes.get(n, v) for n, v in zip(self.fields(), self.items, strict=True)], self.kind)
+
+    def method_numel(self, tx: Interpreter) -> VariableTracker:
+        total: VariableTracker = tx.wrap_constant(1)
+        for size in self.unpack(tx):
+            total = tx.binary(operator.mul, total, size)
+        return total
+
+    def method_hash(self, tx: Interpreter) -> VariableTracker:
+        return tx.fold(hash, self.constant()) if self.is_constant() else tx.break_graph("unsupported-key", f"hash of {self.describe()}")
+
+    def rebuild(self, out: Rebuilder) -> None:
+        named = self.kind is not tuple
+        if named:
+            out.load_object(_maker(self.kind))
+        for item in self.items:
+            out.value(item)
+        out.emit.build_tuple(len(self.items))
+        if named:
+            out.emit.call(1)
+
+
+def _maker(kind: type) -> Callable[[tuple[Any, ...]], Any]:
+    """A function of the tuple of items; without running a `__new__` of the user's."""
+    if kind is torch.Size or not hasattr(kind, "_fields"):
+        return kind
+    return lambda items: tuple.__new__(kind, items)
+
+
+class RangeVariable(VariableTracker):
+    def __init__(self, value: range, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.value = value
+
+    def python_type(self) -> type:
+        return range
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> range:
+        return self.value
+
+    def proxy(self, tx: Interpreter) -> Any:
+        return list(self.value)
+
+    def truth(self, tx: Interpreter) -> bool:
+        return bool(self.value)
+
+    def length(self, tx: Interpreter) -> int:
+        return len(self.value)
+
+    def iterate(self, tx: Interpreter) -> VariableTracker:
+        from .iterators import ItemsIteratorVariable
+
+        return ItemsIteratorVariable(self.unpack(tx), type(iter(self.value)))
+
+    def unpack(self, tx: Interpreter) -> list[VariableTracker]:
+        return [ConstantVariable(n) for n in self.value]
+
+    def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        return tx.fold(operator.getitem, self.value, index_of(tx, key))
+
+    def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        return tx.fold(operator.contains, self.value, item.constant()) if item.is_constant() else super().contains(tx, item)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return tx.wrap_constant(getattr(self.value, name)) if name in ("start", "stop", "step") else builtin_attr(tx, self, name)
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "__iter__":
+            return self.iterate(tx)
+        if not all_constant(args):
+            return super().call_method(tx, name, args, kwargs)
+        return tx.fold(getattr(self.value, name), *[a.constant() for a in args])
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.emit.load_const(self.value)
+
+
+def container_of_constants(value: Any) -> VariableTracker | None:
+    """A new tracker of a list, tuple, set, dict, slice or range whose parts are all constants, else None."""
+    kind = type(value)
+    if kind is range:
+        return RangeVariable(value)
+    if kind is slice:
+        parts = [constant_variable(p) for p in (value.start, value.stop, value.step)]
+        return SliceVariable(*parts) if all(p is not None for p in parts) else None  # type: ignore[arg-type]
+    if kind in (list, tuple, torch.Size):
+        items = [constant_variable(v) for v in value]
+        if any(v is None for v in items):
+            return None
+        return ListVariable(items) if kind is list else TupleVariable(items, kind)  # type: ignore[arg-type]
+    from .dicts import hashed_of_constants
+
+    return hashed_of_constants(value)
+
+
+def wrap_sequence(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    """Handler: lists, tuples, torch.Size, named tuples, slices and ranges."""
+    kind = type(value)
+    if kind is range or kind is slice:
+        tx.guard(GuardKind.CONSTANT_EQUALS, source, value)
+        made = container_of_constants(value)
+        return made
+    if kind is not list and not is_tuple_kind(kind):
+        return None
+    tx.guard(GuardKind.TYPE_IS, source, kind)
+    tx.guard(GuardKind.LENGTH_IS, source, len(value))  # type: ignore[arg-type]
+    items = [LazyVariable(v, TupleItemSource(source, n)) for n, v in enumerate(value)]  # type: ignore[arg-type]
+    return ListVariable(items, source) if kind is list else TupleVariable(items, kind, source)
+
+
+def is_tuple_kind(kind: type) -> bool:
+    """Tuples whose instances hold nothing but their items."""
+    if kind is tuple or kind is torch.Size or hasattr(kind, "n_fields") and issubclass(kind, tuple):
+        return True
+    return issubclass(kind, tuple) and hasattr(kind, "_fields") and not getattr(kind, "__dictoffset__", 0)

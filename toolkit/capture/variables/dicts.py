@@ -1,0 +1,608 @@
+"""Dicts (ordered and default ones too), their views, sets and frozensets."""
+
+from __future__ import annotations
+
+import collections
+import operator
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..guards import GuardKind
+from ..source import CallSource, DictKeySource, ItemSource
+from .base import Args, Kwargs, LazyVariable, VariableTracker
+from .constant import ConstantVariable, all_constant, constant_variable
+from .containers import SequenceVariable, TupleVariable
+from .methods import builtin_attr
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+    from ..source import Source
+
+Entry = tuple[VariableTracker, VariableTracker]
+
+
+class _Hashed(VariableTracker):
+    """What dicts and sets share: methods by table `method_<name>`."""
+
+    mutable = True
+    kind: type = dict
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def describe(self) -> str:
+        return self.source.text() if self.source else f"a {self.kind.__name__}"
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return builtin_attr(tx, self, name)
+
+    def key(self, tx: Interpreter) -> Hashable:
+        return tx.raise_error(TypeError, f"unhashable type: '{self.kind.__name__}'")
+
+    def iterate(self, tx: Interpreter) -> VariableTracker:
+        from .iterators import ItemsIteratorVariable
+
+        return ItemsIteratorVariable(self.unpack(tx), type(iter(self.kind())))
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        rule: Callable[..., VariableTracker] | None = getattr(self, f"method_{name.strip('_')}", None)
+        if rule is None:
+            tx.break_graph("unsupported-call", f"{self.describe()}.{name}() is called")
+        try:
+            return rule(tx, *args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # the arguments did not fit the rule
+                tx.raise_error(TypeError, str(error).replace("method_", "").replace("tx, ", ""))
+            raise
+
+    def _done(self, tx: Interpreter) -> VariableTracker:
+        tx.effects.change(self)
+        return tx.wrap_constant(None)
+
+    def method_len(self, tx: Interpreter) -> VariableTracker:
+        return tx.length(self)
+
+    def method_iter(self, tx: Interpreter) -> VariableTracker:
+        return self.iterate(tx)
+
+    def method_contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        return self.contains(tx, item)
+
+
+class DictVariable(_Hashed):
+    """`entries`: key -> (key tracker, value tracker), in order. `kind` is dict, OrderedDict or defaultdict (then with a factory)."""
+
+    def __init__(self, entries: dict[Hashable, Entry] | None = None, kind: type = dict, source: Source | None = None,
+                 factory: VariableTracker | None = None) -> None:
+        super().__init__(source)
+        self.entries: dict[Hashable, Entry] = dict(entries or {})
+        self.kind, self.factory = kind, factory
+
+    # -- for the rest of capture --------------------------------------------------------------------------------------------
+
+    def put(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
+        """self[key] = value; the key object of an equal key stays, as in Python."""
+        k = key.key(tx)
+        first = self.entries[k][0] if k in self.entries else key
+        self.entries[k] = (first, value)
+
+    def get(self, tx: Interpreter, key: VariableTracker) -> VariableTracker | None:
+        """The value, realised in place; None if there is none."""
+        k = key.key(tx)
+        if k not in self.entries:
+            return None
+        first, value = self.entries[k]
+        value = tx.realize(value)
+        self.entries[k] = (first, value)
+        return value
+
+    def named(self, tx: Interpreter, name: str) -> VariableTracker | None:
+        """The value under a string key."""
+        return self.get(tx, ConstantVariable(name))
+
+    def parts(self) -> list[VariableTracker]:
+        return [part for entry in self.entries.values() for part in entry]
+
+    # -- the protocol ---------------------------------------------------------------------------------------------------------
+
+    def proxy(self, tx: Interpreter) -> Any:
+        return {tx.realize(k).proxy(tx): tx.realize(v).proxy(tx) for k, v in self.entries.values()}
+
+    def truth(self, tx: Interpreter) -> bool:
+        return bool(self.entries)
+
+    def length(self, tx: Interpreter) -> int:
+        return len(self.entries)
+
+    def unpack(self, tx: Interpreter) -> list[VariableTracker]:
+        return [tx.realize(k) for k, _ in self.entries.values()]
+
+    def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        return tx.wrap_constant(item.key(tx) in self.entries)
+
+    def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        found = self.get(tx, key)
+        return found if found is not None else self.missing(tx, key)
+
+    def missing(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        """`__missing__`: a default dict makes the value."""
+        if self.factory is None or (self.factory.is_constant() and self.factory.constant() is None):
+            tx.raise_error(KeyError, key)
+        value = tx.call(self.factory, [])
+        self.set_item(tx, key, value)
+        return value
+
+    def set_item(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
+        self.put(tx, key, value)
+        tx.effects.change(self)
+
+    def del_item(self, tx: Interpreter, key: VariableTracker) -> None:
+        if self.entries.pop(key.key(tx), None) is None:
+            tx.raise_error(KeyError, key)
+        tx.effects.change(self)
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, DictVariable) or op not in (operator.or_, operator.ior):
+            return None
+        target = self if op is operator.ior else DictVariable(self.entries, self.kind, None, self.factory)
+        target.method_update(tx, other)
+        return target
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, DictVariable) or op not in ("==", "!="):
+            return None
+        return tx.wrap_constant(self._equal(tx, other) == (op == "=="))
+
+    def _equal(self, tx: Interpreter, other: DictVariable) -> bool:
+        ordered = self.kind is other.kind is collections.OrderedDict
+        if (list if ordered else set)(self.entries) != (list if ordered else set)(other.entries):
+            return False
+        return all(self._same_value(tx, self.entries[k][1], other.entries[k][1]) for k in self.entries)
+
+    @staticmethod
+    def _same_value(tx: Interpreter, a: VariableTracker, b: VariableTracker) -> bool:
+        return tx.is_same(a, b) or tx.truth(tx.compare("==", a, b))
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name == "default_factory" and self.kind is collections.defaultdict:
+            return self.factory or tx.wrap_constant(None)
+        return super().get_attr(tx, name)
+
+    # -- methods ----------------------------------------------------------------------------------------------------------------
+
+    def method_get(self, tx: Interpreter, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+        found = self.get(tx, key)
+        return found if found is not None else default or tx.wrap_constant(None)
+
+    def method_getitem(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        return self.get_item(tx, key)
+
+    def method_setitem(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+        self.put(tx, key, value)
+        return self._done(tx)
+
+    def method_delitem(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        self.del_item(tx, key)
+        return tx.wrap_constant(None)
+
+    def method_keys(self, tx: Interpreter) -> VariableTracker:
+        return DictViewVariable(self, "keys")
+
+    def method_values(self, tx: Interpreter) -> VariableTracker:
+        return DictViewVariable(self, "values")
+
+    def method_items(self, tx: Interpreter) -> VariableTracker:
+        return DictViewVariable(self, "items")
+
+    def method_pop(self, tx: Interpreter, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+        found = self.get(tx, key)
+        if found is None:
+            return default if default is not None else tx.raise_error(KeyError, key)
+        del self.entries[key.key(tx)]
+        tx.effects.change(self)
+        return found
+
+    def method_popitem(self, tx: Interpreter, last: VariableTracker | None = None) -> VariableTracker:
+        if not self.entries:
+            tx.raise_error(KeyError, f"{'popitem(): ' if self.kind is not collections.OrderedDict else ''}dictionary is empty")
+        place = -1 if last is None or tx.truth(last) else 0
+        key, value = self.entries.pop(list(self.entries)[place])
+        tx.effects.change(self)
+        return TupleVariable([key, value])
+
+    def method_setdefault(self, tx: Interpreter, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+        found = self.get(tx, key)
+        if found is not None:
+            return found
+        value = default if default is not None else tx.wrap_constant(None)
+        self.set_item(tx, key, value)
+        return value
+
+    def method_update(self, tx: Interpreter, other: VariableTracker | None = None, **named: VariableTracker) -> VariableTracker:
+        for key, value in pairs(tx, other) if other is not None else ():
+            self.put(tx, key, value)
+        for name, value in named.items():
+            self.put(tx, ConstantVariable(name), value)
+        return self._done(tx)
+
+    def method_clear(self, tx: Interpreter) -> VariableTracker:
+        self.entries.clear()
+        return self._done(tx)
+
+    def method_copy(self, tx: Interpreter) -> VariableTracker:
+        return DictVariable(self.entries, self.kind, None, self.factory)
+
+    def method_move_to_end(self, tx: Interpreter, key: VariableTracker, last: VariableTracker | None = None) -> VariableTracker:
+        k = key.key(tx)
+        if k not in self.entries:
+            tx.raise_error(KeyError, key)
+        entry = self.entries.pop(k)
+        self.entries = {**self.entries, k: entry} if last is None or tx.truth(last) else {k: entry, **self.entries}
+        return self._done(tx)
+
+    # -- coming back ----------------------------------------------------------------------------------------------------------
+
+    def rebuild(self, out: Rebuilder) -> None:
+        """A plain dict is displayed; others are called with one."""
+        if self.kind is not dict:
+            out.load_object(self.kind)
+            if self.kind is collections.defaultdict:
+                out.value(self.factory or ConstantVariable(None))
+        self._display(out)
+        if self.kind is not dict:
+            out.emit.call(2 if self.kind is collections.defaultdict else 1)
+
+    def _display(self, out: Rebuilder) -> None:
+        for key, value in self.entries.values():
+            out.value(key)
+            out.value(value)
+        out.emit.build_map(len(self.entries))
+
+    def replay(self, out: Rebuilder) -> None:
+        """The new entries are made first: making them must see the old dict."""
+        self._display(out)
+        fresh = out.keep()
+        for method, given in (("clear", False), ("update", True)):
+            out.load_object(getattr(dict if self.kind is not collections.OrderedDict else self.kind, method))
+            out.value(self)
+            if given:
+                out.load_kept(fresh)
+            out.emit.call(1 + given)
+            out.emit.pop_top()
+
+
+class DictViewVariable(VariableTracker):
+    """d.keys(), d.values() or d.items()."""
+
+    KINDS = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
+
+    def __init__(self, of: DictVariable, which: str) -> None:
+        super().__init__()
+        self.of, self.which = of, which
+
+    def python_type(self) -> type:
+        return self.KINDS[self.which]
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.of]
+
+    def unpack(self, tx: Interpreter) -> list[VariableTracker]:
+        if self.which == "keys":
+            return self.of.unpack(tx)
+        if self.which == "values":
+            return [tx.realize(v) for _, v in self.of.entries.values()]
+        return [TupleVariable([tx.realize(k), v]) for k, v in self.of.entries.values()]
+
+    def iterate(self, tx: Interpreter) -> VariableTracker:
+        from .iterators import ItemsIteratorVariable
+
+        return ItemsIteratorVariable(self.unpack(tx), type(iter(getattr({}, self.which)())))
+
+    def length(self, tx: Interpreter) -> int:
+        return len(self.of.entries)
+
+    def truth(self, tx: Interpreter) -> bool:
+        return bool(self.of.entries)
+
+    def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        return self.of.contains(tx, item) if self.which == "keys" else super().contains(tx, item)
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        return as_set(tx, self).binary(tx, op, as_set(tx, other)) if self.which != "values" else None
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        return as_set(tx, self).compare(tx, op, as_set(tx, other)) if self.which != "values" and _setlike(other) else None
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return builtin_attr(tx, self, name)
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "__iter__":
+            return self.iterate(tx)
+        if name == "isdisjoint":
+            return as_set(tx, self).call_method(tx, name, args, kwargs)
+        return tx.break_graph("unsupported-call", f"{self.which}().{name}() is called")
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.value(self.of)
+        out.emit.load_attr(self.which)
+        out.emit.call_loaded(0)
+
+
+class SetVariable(_Hashed):
+    """`members`: key -> tracker, in the order of insertion (a real set has another: iterating one that existed is broken)."""
+
+    kind = set
+
+    def __init__(self, members: dict[Hashable, VariableTracker] | None = None, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.members: dict[Hashable, VariableTracker] = dict(members or {})
+
+    def add(self, tx: Interpreter, item: VariableTracker) -> None:
+        item = tx.realize(item)
+        self.members.setdefault(item.key(tx), item)
+
+    def parts(self) -> list[VariableTracker]:
+        return list(self.members.values())
+
+    def truth(self, tx: Interpreter) -> bool:
+        return bool(self.members)
+
+    def length(self, tx: Interpreter) -> int:
+        return len(self.members)
+
+    def unpack(self, tx: Interpreter) -> list[VariableTracker]:
+        """In the order a real set of these values has, where they are constants: hashes of the same process decide."""
+        values = list(self.members.values())
+        if len(values) < 2 or not all_constant(values):
+            return values
+        by_key = {v.constant(): v for v in values}
+        return [by_key[k] for k in self.kind(by_key)]
+
+    def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        return tx.wrap_constant(item.key(tx) in self.members)
+
+    def made(self, members: dict[Hashable, VariableTracker]) -> SetVariable:
+        return type(self)(members)
+
+    OPERATORS = {
+        operator.or_: "union", operator.and_: "intersection", operator.sub: "difference", operator.xor: "symmetric_difference",
+        operator.ior: "update", operator.iand: "intersection_update", operator.isub: "difference_update", operator.ixor: "symmetric_difference_update",
+    }  # fmt: skip
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        name = self.OPERATORS.get(op)
+        if name is None or not _setlike(other) or not hasattr(self.kind, name):
+            return None
+        result = self.call_method(tx, name, [other], {})
+        return self if name.endswith("update") else result
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        if not _setlike(other):
+            return None
+        from ..operations import COMPARE
+
+        return tx.wrap_constant(COMPARE[op](set(self.members), set(as_set(tx, other).members)))
+
+    def _others(self, tx: Interpreter, values: Iterable[VariableTracker]) -> list[dict[Hashable, VariableTracker]]:
+        return [as_set(tx, v).members for v in values]
+
+    # -- methods ----------------------------------------------------------------------------------------------------------------
+
+    def method_union(self, tx: Interpreter, *others: VariableTracker) -> VariableTracker:
+        members = dict(self.members)
+        for other in self._others(tx, others):
+            members = {**members, **{k: v for k, v in other.items() if k not in members}}
+        return self.made(members)
+
+    def method_intersection(self, tx: Interpreter, *others: VariableTracker) -> VariableTracker:
+        found = self._others(tx, others)
+        return self.made({k: v for k, v in self.members.items() if all(k in o for o in found)})
+
+    def method_difference(self, tx: Interpreter, *others: VariableTracker) -> VariableTracker:
+        found = self._others(tx, others)
+        return self.made({k: v for k, v in self.members.items() if not any(k in o for o in found)})
+
+    def method_symmetric_difference(self, tx: Interpreter, other: VariableTracker) -> VariableTracker:
+        theirs = as_set(tx, other).members
+        mine = {k: v for k, v in self.members.items() if k not in theirs}
+        return self.made({**mine, **{k: v for k, v in theirs.items() if k not in self.members}})
+
+    def method_issubset(self, tx: Interpreter, other: VariableTracker) -> VariableTracker:
+        return tx.wrap_constant(set(self.members) <= set(as_set(tx, other).members))
+
+    def method_issuperset(self, tx: Interpreter, other: VariableTracker) -> VariableTracker:
+        return tx.wrap_constant(set(self.members) >= set(as_set(tx, other).members))
+
+    def method_isdisjoint(self, tx: Interpreter, other: VariableTracker) -> VariableTracker:
+        return tx.wrap_constant(set(self.members).isdisjoint(as_set(tx, other).members))
+
+    def method_copy(self, tx: Interpreter) -> VariableTracker:
+        return self.made(self.members)
+
+    def method_add(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        self.add(tx, item)
+        return self._done(tx)
+
+    def method_update(self, tx: Interpreter, *others: VariableTracker) -> VariableTracker:
+        for other in others:
+            for item in tx.unpack(other):
+                self.add(tx, item)
+        return self._done(tx)
+
+    def _become(self, tx: Interpreter, result: VariableTracker) -> VariableTracker:
+        self.members = result.members  # type: ignore[attr-defined]
+        return self._done(tx)
+
+    def method_intersection_update(self, tx: Interpreter, *others: VariableTracker) -> VariableTracker:
+        return self._become(tx, self.method_intersection(tx, *others))
+
+    def method_difference_update(self, tx: Interpreter, *others: VariableTracker) -> VariableTracker:
+        return self._become(tx, self.method_difference(tx, *others))
+
+    def method_symmetric_difference_update(self, tx: Interpreter, other: VariableTracker) -> VariableTracker:
+        return self._become(tx, self.method_symmetric_difference(tx, other))
+
+    def method_discard(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        self.members.pop(item.key(tx), None)
+        return self._done(tx)
+
+    def method_remove(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        if self.members.pop(item.key(tx), None) is None:
+            tx.raise_error(KeyError, item)
+        return self._done(tx)
+
+    def method_pop(self, tx: Interpreter) -> VariableTracker:
+        if not self.members:
+            tx.raise_error(KeyError, "pop from an empty set")
+        first = self.unpack(tx)[0]
+        del self.members[first.key(tx)]
+        tx.effects.change(self)
+        return first
+
+    def method_clear(self, tx: Interpreter) -> VariableTracker:
+        self.members.clear()
+        return self._done(tx)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        for item in self.members.values():
+            out.value(item)
+        out.emit.build_set(len(self.members))
+
+    def replay(self, out: Rebuilder) -> None:
+        self.rebuild(out)
+        fresh = out.keep()
+        for method, given in ((set.clear, False), (set.update, True)):
+            out.load_object(method)
+            out.value(self)
+            if given:
+                out.load_kept(fresh)
+            out.emit.call(1 + given)
+            out.emit.pop_top()
+
+
+class FrozenSetVariable(SetVariable):
+    mutable = False
+    kind = frozenset
+
+    def is_constant(self) -> bool:
+        return all_constant(list(self.members.values()))
+
+    def constant(self) -> frozenset[Any]:
+        return frozenset(v.constant() for v in self.members.values())
+
+    def key(self, tx: Interpreter) -> Hashable:
+        return frozenset(self.members)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(frozenset)
+        super().rebuild(out)
+        out.emit.call(1)
+
+
+def _setlike(value: VariableTracker) -> bool:
+    return isinstance(value, SetVariable) or isinstance(value, DictViewVariable) and value.which != "values"
+
+
+def as_set(tx: Interpreter, value: VariableTracker) -> SetVariable:
+    """A set of the members of any iterable."""
+    value = tx.realize(value)
+    if isinstance(value, SetVariable):
+        return value
+    made = SetVariable()
+    for item in tx.unpack(value):
+        made.add(tx, item)
+    return made
+
+
+def pairs(tx: Interpreter, value: VariableTracker) -> list[Entry]:
+    """The (key, value) pairs of a mapping or of an iterable of pairs, as dict() takes them."""
+    value = tx.realize(value)
+    if isinstance(value, DictVariable):
+        return [(tx.realize(k), v) for k, v in value.entries.values()]
+    if value.has_attr(tx, "keys"):
+        return [(k, tx.get_item(value, k)) for k in tx.unpack(value.call_method(tx, "keys", [], {}))]
+    found = []
+    for n, pair in enumerate(tx.unpack(value)):
+        two = tx.unpack(pair)
+        if len(two) != 2:
+            tx.raise_error(ValueError, f"dictionary update sequence element #{n} has length {len(two)}; 2 is required")
+        found.append((two[0], two[1]))
+    return found
+
+
+def keyword_arguments(tx: Interpreter, value: VariableTracker) -> Kwargs:
+    """The names and values of `f(**value)`."""
+    named: Kwargs = {}
+    for key, v in pairs(tx, value):
+        if not key.is_constant() or not isinstance(key.constant(), str):
+            tx.raise_error(TypeError, "keywords must be strings")
+        named[key.constant()] = v
+    return named
+
+
+def hashed_of_constants(value: Any) -> VariableTracker | None:
+    kind = type(value)
+    if kind in (dict, collections.OrderedDict):
+        entries = {k: (constant_variable(k), constant_variable(v)) for k, v in value.items()}
+        if any(part is None for entry in entries.values() for part in entry):
+            return None
+        return DictVariable(entries, kind)  # type: ignore[arg-type]
+    if kind in (set, frozenset):
+        members = {v: constant_variable(v) for v in value}
+        if any(v is None for v in members.values()):
+            return None
+        return (SetVariable if kind is set else FrozenSetVariable)(members)  # type: ignore[arg-type]
+    return None
+
+
+def wrap_dict(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    """Handler: dict, OrderedDict, defaultdict (no subclasses of the user's)."""
+    kind = type(value)
+    if kind not in (dict, collections.OrderedDict, collections.defaultdict):
+        return None
+    assert isinstance(value, dict)
+    tx.guard(GuardKind.TYPE_IS, source, kind)
+    made = DictVariable(entries_of(tx, value, source), kind, source)
+    if isinstance(value, collections.defaultdict):
+        from ..source import AttrSource
+
+        made.factory = tx.wrap(value.default_factory, AttrSource(source, "default_factory"))
+    return made
+
+
+def entries_of(tx: Interpreter, value: dict[Any, Any], source: Source) -> dict[Hashable, Entry]:
+    """Entries of a real dict, its keys guarded (their order too), its values not looked at."""
+    tx.guard(GuardKind.DICT_KEYS_ARE, source, tuple(value))
+    entries: dict[Hashable, Entry] = {}
+    for n, (k, v) in enumerate(value.items()):
+        key = constant_variable(k)
+        if key is None:
+            key = tx.wrap(k, DictKeySource(source, n))
+        entries[key.key(tx)] = (key, LazyVariable(v, ItemSource(source, k)))
+    return entries
+
+
+def wrap_set(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    """Handler: sets and frozensets. Their members in the order in which they iterate now; the guard is on the members."""
+    if type(value) not in (set, frozenset):
+        return None
+    assert isinstance(value, (set, frozenset))
+    tx.guard(GuardKind.TYPE_IS, source, type(value))
+    members = [constant_variable(v) for v in value]
+    if all(m is not None for m in members):
+        tx.guard(GuardKind.LENGTH_IS, source, len(value))
+        for v in value:
+            tx.guard(GuardKind.DICT_CONTAINS, source, v)
+    else:
+        listed = CallSource(source, list, "list")
+        tx.guard(GuardKind.LENGTH_IS, source, len(value))
+        from ..source import TupleItemSource
+
+        members = [m if m is not None else tx.wrap(v, TupleItemSource(listed, n)) for n, (m, v) in enumerate(zip(members, value, strict=True))]
+    kind = SetVariable if type(value) is set else FrozenSetVariable
+    return kind({m.key(tx): m for m in members}, source)  # type: ignore[union-attr]
+
+
+__all__ = ["DictVariable", "DictViewVariable", "FrozenSetVariable", "SequenceVariable", "SetVariable", "as_set", "entries_of", "keyword_arguments", "pairs", "wrap_dict", "wrap_set"]

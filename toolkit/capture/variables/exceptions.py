@@ -1,0 +1,160 @@
+"""Exception objects of the traced program, and the questions `raise` and `except` ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from .base import Args, Kwargs, NotConstant, VariableTracker
+from .methods import BuiltinMethodVariable
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+
+
+class ExceptionVariable(VariableTracker):
+    """An instance of `kind`, a class whose `__init__` is BaseException's or a built-in one. `attrs`: what was stored on it."""
+
+    mutable = True
+
+    def __init__(self, kind: type[BaseException], args: Args, kwargs: Kwargs | None = None) -> None:
+        super().__init__()
+        self.kind, self.args = kind, list(args)
+        self.attrs: dict[str, VariableTracker] = dict(kwargs or {})
+        self.context: VariableTracker | None = None
+        self.cause: VariableTracker | None = None
+        self.suppressed = False
+
+    def __str__(self) -> str:
+        return f"{self.kind.__name__}({', '.join(a.describe() for a in self.args)})"
+
+    def describe(self) -> str:
+        return str(self)
+
+    def python_type(self) -> type[BaseException]:
+        return self.kind
+
+    def set_cause(self, cause: VariableTracker | None) -> None:
+        """`raise ... from cause`."""
+        self.cause, self.suppressed = cause, True
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        from .containers import TupleVariable
+
+        none = tx.wrap_constant(None)
+        if name == "args":
+            return TupleVariable(self.args)
+        if name in self.attrs:
+            return self.attrs[name]
+        if name in ("__cause__", "__context__"):
+            return (self.cause if name == "__cause__" else self.context) or none
+        if name == "value" and issubclass(self.kind, StopIteration):
+            return self.args[0] if self.args else none
+        if name == "__class__":
+            return tx.wrap_constant(self.kind)
+        if name in ("__str__", "__repr__", "with_traceback", "add_note"):
+            return BuiltinMethodVariable(self, name)
+        return self._class_attr(tx, name)
+
+    def _class_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        found = getattr(self.kind, name, None)
+        if isinstance(found, (str, int, float, tuple)):
+            return tx.wrap_constant(found)
+        if not hasattr(self.kind, name):
+            tx.raise_error(AttributeError, f"'{self.kind.__name__}' object has no attribute '{name}'")
+        return tx.break_graph("exception", f"attribute {name!r} of a {self.kind.__name__} is read")
+
+    def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        if name in ("__cause__", "__context__", "__suppress_context__", "__traceback__", "args"):
+            return self._set_special(tx, name, tx.realize(value))
+        self.attrs[name] = value
+        return None
+
+    def _set_special(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        none = value.is_constant() and value.constant() is None
+        if name == "__cause__":
+            self.set_cause(None if none else value)
+        elif name == "__context__":
+            self.context = None if none else value
+        elif name == "__suppress_context__":
+            self.suppressed = tx.truth(value)
+        elif name == "args":
+            self.args = value.unpack(tx)
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "with_traceback":
+            return self
+        if name in ("__str__", "__repr__"):
+            return tx.wrap_constant(self.text(tx) if name == "__str__" else repr(self.real()))
+        return super().call_method(tx, name, args, kwargs)
+
+    def text(self, tx: Interpreter) -> str:
+        """str(self), if its arguments are known."""
+        if not all(a.is_constant() for a in self.args):
+            tx.break_graph("exception", f"the text of a {self.kind.__name__} depends on values that are not known while tracing")
+        return str(self.kind(*[a.constant() for a in self.args]))
+
+    def real(self) -> BaseException:
+        if not all(a.is_constant() for a in self.args):
+            raise NotConstant(self.describe())
+        return self.kind(*[a.constant() for a in self.args])
+
+    def parts(self) -> list[VariableTracker]:
+        return [*self.args, *self.attrs.values(), *(v for v in (self.context, self.cause) if v is not None)]
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(self.kind)
+        for arg in self.args:
+            out.value(arg)
+        out.emit.call(len(self.args))
+
+    def fill(self, out: Rebuilder) -> None:
+        stores = dict(self.attrs)
+        if self.context is not None:
+            stores["__context__"] = self.context
+        if self.cause is not None:
+            stores["__cause__"] = self.cause
+        for name, value in stores.items():
+            out.value(value)
+            out.value(self)
+            out.emit.store_attr(name)
+        if self.suppressed and self.cause is None:
+            out.emit.load_const(True)
+            out.value(self)
+            out.emit.store_attr("__suppress_context__")
+
+
+def is_plain_exception(kind: type) -> bool:
+    """Does making an instance run nothing of the user's?"""
+    return issubclass(kind, BaseException) and not any("__init__" in vars(c) or "__new__" in vars(c) for c in kind.__mro__ if c.__module__ != "builtins")
+
+
+def as_instance(tx: Interpreter, value: VariableTracker) -> VariableTracker:
+    """What `raise value` raises: an exception class is called without arguments."""
+    if value.python_type() is type or issubclass(value.python_type(), type):
+        kind = value.real()
+        if not issubclass(kind, BaseException):
+            _not_an_exception(tx)
+        return tx.call(value, [])
+    if not issubclass(value.python_type(), BaseException):
+        _not_an_exception(tx)
+    return value
+
+
+def _not_an_exception(tx: Interpreter) -> NoReturn:
+    tx.raise_error(TypeError, "exceptions must derive from BaseException")
+
+
+def matches(tx: Interpreter, error: VariableTracker, kinds: VariableTracker) -> bool:
+    """Does `except kinds` catch `error`?"""
+    classes = kinds.unpack(tx) if issubclass(kinds.python_type(), tuple) else [kinds]
+    for cls in classes:
+        real = cls.real()
+        if not (isinstance(real, type) and issubclass(real, BaseException)):
+            tx.raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+        if issubclass(error.python_type(), real):
+            return True
+    return False

@@ -1,0 +1,52 @@
+"""A method of a built-in type bound to its object: `"a".join`, `items.append`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .base import Args, Kwargs, VariableTracker
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+
+
+class BuiltinMethodVariable(VariableTracker):
+    def __init__(self, receiver: VariableTracker, name: str) -> None:
+        super().__init__()
+        self.receiver, self.name = receiver, name
+
+    def describe(self) -> str:
+        return f"{self.receiver.describe()}.{self.name}"
+
+    def python_type(self) -> type:
+        return type([].append)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name in ("__name__", "__qualname__"):
+            return tx.wrap_constant(self.name)
+        if name == "__self__":
+            return self.receiver
+        return super().get_attr(tx, name)
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.receiver.call_method(tx, self.name, args, kwargs)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.value(self.receiver)
+        out.emit.load_attr(self.name)
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.receiver]
+
+
+def builtin_attr(tx: Interpreter, receiver: VariableTracker, name: str) -> VariableTracker:
+    """Attribute `name` of an object of a built-in type: a bound method, or the traced AttributeError."""
+    kind = receiver.python_type()
+    if name == "__class__":
+        return tx.wrap_constant(kind)
+    if callable(getattr(kind, name, None)):
+        return BuiltinMethodVariable(receiver, name)
+    if name == "__doc__":
+        return tx.wrap_constant(kind.__doc__)
+    return tx.raise_error(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
