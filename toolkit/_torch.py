@@ -17,7 +17,7 @@ import torch
 from torch._decomp import global_decomposition_table  # decompositions and meta functions by op
 from torch._guards import SLoc, Source  # where a shape guard came from; what a symbol stands for (both are plain records)
 from torch._logging import trace_structured
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # tensors without data: the trace's values
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeTensorMode  # tensors without data: the trace's values
 from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod  # the integer functions SymInts are made of
 from torch.utils._sympy.value_ranges import ValueRanges
@@ -104,7 +104,7 @@ _DEFAULT_CONFIG = _DefaultConfig()
 
 
 __all__ = [
-    "DimDynamic", "FakeTensor", "FakeTensorMode", "FloorDiv", "GuardOnDataDependentSymNode", "Max", "Min", "Mod", "ModularIndexing", "PythonMod",
+    "DimDynamic", "FakeTensor", "FakeTensorConverter", "FakeTensorMode", "FloorDiv", "GuardOnDataDependentSymNode", "Max", "Min", "Mod", "ModularIndexing", "PythonMod",
     "SLoc", "ShapeEnv", "Source", "ValueRanges", "free_unbacked_symbols", "no_translation_validation",
     "settle_structured_log", "spare_dynamo_import",
 ]

@@ -7,6 +7,7 @@ FuselabError
 │   └── UnknownKernel
 ├── Unsupported           a graph break under fullgraph=True: the same id, reason, line and hint as the event
 ├── RecompileLimit        fullgraph=True and one function was compiled too often
+├── CannotTrace           a graph that ahead-of-time autograd does not handle; it runs in eager, with an event
 ├── BuildError            generated code that a compiler refused
 │   ├── NoCompiler        there is no C++ compiler on this machine
 │   └── KernelBuildFailed
@@ -58,6 +59,10 @@ class Unsupported(FuselabError):
 
 class RecompileLimit(FuselabError):
     remedy = "mark what varies with fuselab.mark_dynamic, or raise options recompile_limit"
+
+
+class CannotTrace(FuselabError):
+    remedy = "this graph runs in eager"
 
 
 class BuildError(FuselabError):

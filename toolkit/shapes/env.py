@@ -18,7 +18,7 @@ import torch
 import torch._functorch.config
 import torch.nested._internal.nested_tensor as nested
 
-from .._torch import FakeTensorMode, ShapeEnv, SLoc, no_translation_validation, settle_structured_log, spare_dynamo_import
+from .._torch import FakeTensorConverter, FakeTensorMode, ShapeEnv, SLoc, Source, no_translation_validation, settle_structured_log, spare_dynamo_import
 from ..events import DimensionSpecialised, emit
 from ..provenance import UserLine
 
@@ -90,6 +90,33 @@ class SymbolicEnv(ShapeEnv):
             emit(DimensionSpecialised(source=str(self.bindings[a]), value=str(tgt), line=where, reason=f"{a} == {tgt} is needed here"))
 
 
+class _Name(str):
+    """A name that may also be called: torch turned `Source.name()` into a property on the way from 2.11 to 2.14."""
+
+    def __call__(self) -> str:
+        return str(self)
+
+
+class Named(Source):
+    """The least a ShapeEnv wants to know about where a symbol or tensor comes from."""
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "name", _Name(text))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and self.name == other.name
+
+
+class _Converter(FakeTensorConverter):
+    """Gives constants of the program a source: without one, torch takes torch._dynamo's."""
+
+    def from_real_tensor(self, fake_mode: Any, t: torch.Tensor, *args: Any, source: Source | None = None, **kwargs: Any) -> Any:
+        return super().from_real_tensor(fake_mode, t, *args, source=source or Named("constant"), **kwargs)
+
+
 class FakeMode(FakeTensorMode):
     """torch's fake tensor mode over a SymbolicEnv, made without importing torch._dynamo (its __init__ reads two flags from there)."""
 
@@ -105,12 +132,10 @@ class FakeMode(FakeTensorMode):
         self.allow_scalar_outputs = scalar_outputs
 
     def _set_fields(self, env: SymbolicEnv) -> None:
-        from torch._subclasses.fake_tensor import FakeTensorConverter
-
         config = torch._functorch.config
         self.allow_fallback_kernels = True
         self.propagate_real_tensors = False
-        self.fake_tensor_converter = FakeTensorConverter(copy_data=False, export=False)
+        self.fake_tensor_converter = _Converter(copy_data=False, export=False)
         self.static_shapes = False
         self._allow_unsafe_data_ptr_access = config.fake_tensor_allow_unsafe_data_ptr_access
         self.allow_meta = config.fake_tensor_allow_meta

@@ -8,30 +8,10 @@ from typing import Any, Literal
 import sympy
 import torch
 
-from .._torch import DimDynamic, FakeTensor, Source
-from .env import FakeMode, SizeOf, SymbolicEnv
+from .._torch import DimDynamic, FakeTensor
+from .env import FakeMode, Named, SizeOf, SymbolicEnv
 
 Dynamic = Literal["static", "dynamic", "auto"]
-
-
-class _Text(str):
-    """A name that may also be called: torch turned `Source.name()` into a property on the way from 2.11 to 2.14."""
-
-    def __call__(self) -> str:
-        return str(self)
-
-
-class _Named(Source):
-    """The least a ShapeEnv wants to know about where a symbol comes from."""
-
-    def __init__(self, text: str) -> None:
-        object.__setattr__(self, "name", _Text(text))
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Named) and self.name == other.name
 
 
 def fakify(mode: FakeMode, tensor: torch.Tensor, source_text: str = "", dynamic: Mapping[int, Dynamic] | None = None, handle: Any = None) -> FakeTensor:
@@ -42,7 +22,7 @@ def fakify(mode: FakeMode, tensor: torch.Tensor, source_text: str = "", dynamic:
     if isinstance(tensor, FakeTensor):
         return tensor
     if not _plain(tensor):
-        return mode.from_tensor(tensor, static_shapes=True, source=_Named(source_text or "input"))
+        return mode.from_tensor(tensor, static_shapes=True, source=Named(source_text or "input"))
     symbolic = {d: how for d, how in (dynamic or {}).items() if how != "static" and tensor.size(d) > 1}
     with torch._C._DisableTorchDispatch():
         elem = _symbolic_meta(mode, tensor, source_text, symbolic, handle) if symbolic else _static_meta(mode, tensor)
@@ -62,7 +42,7 @@ def size_symbol(mode: FakeMode, value: int, source_text: str, handle: Any = None
     if value in (0, 1):
         return value
     env = mode.shape_env
-    symbol = env.create_symbol(value, _Named(source_text), DimDynamic.DYNAMIC, None, positive=None, do_not_specialize_zero_one=True)
+    symbol = env.create_symbol(value, Named(source_text), DimDynamic.DYNAMIC, None, positive=None, do_not_specialize_zero_one=True)
     env.bindings[symbol] = SizeOf(source_text, handle=handle)
     return env.create_symintnode(symbol, hint=value)
 
@@ -95,7 +75,7 @@ def _symbolic_meta(mode: FakeMode, tensor: torch.Tensor, source: str, dynamic: M
 def _symbol(env: SymbolicEnv, value: int, of: SizeOf, how: Dynamic) -> sympy.Expr:
     if how == "auto" and value in env.by_hint:
         return _alias(env, env.by_hint[value], of)
-    symbol = env.create_symbol(value, _Named(str(of)), DimDynamic.DYNAMIC)
+    symbol = env.create_symbol(value, Named(str(of)), DimDynamic.DYNAMIC)
     if isinstance(symbol, sympy.Symbol):
         env.bindings[symbol] = of
         if how == "auto":

@@ -1,0 +1,214 @@
+"""Operations in, an ATen graph out: a dispatch mode that sits below autograd and functionalization.
+
+make_fx does the same for all of torch; this one is a page long, needs no second trace and records what the later stages want: for every
+node its fake value (`meta["val"]`) and the torch-level node it comes from (`meta["parents"]`).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .. import shapes
+from .._torch import FakeTensor
+from ..errors import CannotTrace
+
+aten = torch.ops.aten
+Table = Mapping[torch._ops.OpOverload, Callable[..., Any]]
+
+
+class Recorder(TorchDispatchMode):
+    """Records every functional operation under it in `graph`; those with a row in `table` are decomposed first.
+
+    `parents()` is asked for the ids of the torch-level nodes that an operation belongs to."""
+
+    def __init__(self, mode: shapes.FakeMode, table: Table, parents: Callable[[], tuple[int, ...]] = tuple) -> None:
+        super().__init__()
+        self.mode, self.table, self.parents = mode, table, parents
+        self.graph = Graph()
+        self.constants: dict[str, torch.Tensor] = {}
+        self._nodes: dict[int, tuple[torch.Tensor, Node]] = {}
+        self._scalars: dict[sympy.Expr, Node] = {}
+        self._last_input: Node | None = None
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch wraps __torch_dispatch__ in a function that imports torch._dynamo
+
+    # -- values and their nodes
+
+    def input(self, name: str, value: Any) -> Node:
+        """A placeholder, after the other placeholders, for a FakeTensor, SymInt or number."""
+        with self.graph.inserting_before(self._first_operation()):
+            node = self.graph.placeholder(name)
+        self._last_input = node
+        node.meta.update(val=value, parents=())
+        if isinstance(value, torch.Tensor):
+            self.track(value, node)
+            self._bind_sizes(value, node)
+        elif isinstance(value, torch.SymInt | torch.SymFloat):
+            self._scalars.setdefault(value.node.expr, node)
+        return node
+
+    def track(self, value: torch.Tensor, node: Node) -> None:
+        self._nodes[id(value)] = (value, node)  # holding the tensor keeps its id
+
+    def node_of(self, value: Any) -> Any:
+        """The node that computes `value`, or `value` itself if it is a constant of the program."""
+        if isinstance(value, torch.Tensor):
+            found = self._nodes.get(id(value))
+            return found[1] if found is not None else self._constant(value)
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return self.scalar(value.node.expr)
+        if isinstance(value, list | tuple):
+            return type(value)(self.node_of(v) for v in value) if type(value) in (list, tuple) else [self.node_of(v) for v in value]
+        if isinstance(value, dict):
+            return {k: self.node_of(v) for k, v in value.items()}
+        return value
+
+    def _constant(self, value: torch.Tensor) -> Node:
+        if isinstance(value, FakeTensor):
+            raise CannotTrace("a tensor of another trace is used in this graph")
+        name = f"constant_{len(self.constants)}"
+        self.constants[name] = value
+        with self.graph.inserting_before(self._first_operation()):
+            node = self.graph.get_attr(name)
+        node.meta.update(val=shapes.fakify(self.mode, value.detach(), name), parents=self.parents())
+        self.track(value, node)
+        return node
+
+    def _first_operation(self) -> Node:
+        return self._last_input.next if self._last_input is not None else next(iter(self.graph.nodes), self.graph._root)
+
+    # -- symbolic sizes
+
+    def _bind_sizes(self, value: torch.Tensor, node: Node) -> None:
+        """A size or stride of this value that is a bare symbol nobody has computed yet is read off it, when first needed."""
+        for op, numbers in ((aten.sym_size.int, value.shape), (aten.sym_stride.int, value.stride()), (aten.sym_storage_offset.default, (value.storage_offset(),))):
+            for d, n in enumerate(numbers):
+                if isinstance(n, torch.SymInt) and isinstance(e := n.node.expr, sympy.Symbol) and e not in self._scalars:
+                    self._scalars[e] = lambda op=op, d=d, n=n: self._sized(op, node, d, n)  # type: ignore[assignment]
+
+    def _sized(self, op: Any, node: Node, d: int, n: torch.SymInt) -> Node:
+        with self.graph.inserting_after(node if node.op != "placeholder" else self._last_input):
+            sized = self.graph.call_function(op, (node, d) if op is not aten.sym_storage_offset.default else (node,))
+        sized.meta.update(val=n, parents=node.meta["parents"])
+        return sized
+
+    def scalar(self, e: sympy.Expr) -> Any:
+        """A node (or number) for an expression over symbols: sizes are arithmetic in the graph."""
+        if e.is_number or e in (sympy.true, sympy.false):
+            return bool(e) if e in (sympy.true, sympy.false) else int(e) if e.is_integer else float(e)
+        found = self._scalars.get(e)
+        if found is None:
+            found = self._arithmetic(e)
+        elif not isinstance(found, Node):
+            found = found()
+        self._scalars[e] = found
+        return found
+
+    def _arithmetic(self, e: sympy.Expr) -> Node:
+        if isinstance(e, sympy.Symbol):
+            raise CannotTrace(f"the symbolic size {e} is not a size of any input")
+        fold = _FOLDS.get(type(e).__name__)
+        if fold is not None and len(e.args) >= 2:
+            left, right = e.args[0], e.func(*e.args[1:]) if len(e.args) > 2 else e.args[1]
+            return self._number(fold, (self.scalar(left), self.scalar(right)), e)
+        names = sorted(e.free_symbols, key=str)
+        return self._number(Formula(shapes.text.python(e), tuple(str(n) for n in names)), tuple(self.scalar(n) for n in names), e)
+
+    def _number(self, target: Callable[..., Any], args: tuple[Any, ...], e: sympy.Expr) -> Node:
+        node = self.graph.call_function(target, args)
+        node.meta.update(val=self.mode.shape_env.create_symintnode(e, hint=None) if e.is_integer else e, parents=self.parents())
+        return node
+
+    # -- operations
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.ops.prim.device.default:
+            return args[0].fake_device if isinstance(args[0], FakeTensor) else args[0].device
+        if func in _PASSED_THROUGH:
+            return func(*args, **kwargs)
+        rule = self.table.get(func)
+        if rule is not None:
+            with self:
+                result = rule(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        if func is aten.lift_fresh.default or func is aten.lift.default:
+            return self._lift(args[0])
+        return self._record(func, args, kwargs)
+
+    def _lift(self, value: torch.Tensor) -> torch.Tensor:
+        if isinstance(value, FakeTensor):
+            return value
+        fake = self.node_of(value.detach()).meta["val"]
+        if value.numel() == 1 and value.device.type == "cpu":
+            fake.constant = value.detach().clone()  # so that .item() knows it
+        return fake
+
+    def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not isinstance(func, torch._ops.OpOverload):
+            raise CannotTrace(f"{func} is a higher-order operator")
+        if func._schema.is_mutable:
+            raise CannotTrace(f"{func} changes its argument and has no functional form")
+        result = func(*args, **kwargs)
+        node = self.graph.call_function(func, self.node_of(args), self.node_of(kwargs))
+        node.meta.update(val=result, parents=self.parents())
+        self._track_result(result, node)
+        return result
+
+    def _track_result(self, result: Any, node: Node) -> None:
+        if isinstance(result, torch.Tensor):
+            self.track(result, node)
+            if self.mode.shape_env.pending_fresh_unbacked_symbols:
+                self._bind_sizes(result, node)
+        elif isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
+            self._scalars.setdefault(result.node.expr, node)
+        elif isinstance(result, list | tuple):
+            for i, item in enumerate(result):
+                if item is not None:
+                    part = self.graph.call_function(operator.getitem, (node, i))
+                    part.meta.update(val=item, parents=node.meta["parents"])
+                    self._track_result(item, part)
+
+    def finish(self, outputs: list[Any]) -> GraphModule:
+        """The graph with these outputs (nodes and constants), as a module that holds its constants."""
+        self.graph.output(tuple(outputs))
+        holder = torch.nn.Module()
+        for name, value in self.constants.items():
+            holder.register_buffer(name, value)
+        return GraphModule(holder, self.graph, "Aten")
+
+
+class Formula:
+    """A size computation that no operator stands for, as a callable that prints as its own text."""
+
+    def __init__(self, text: str, names: tuple[str, ...]) -> None:
+        self.text, self.__name__ = text, "size"
+        self._call = eval(f"lambda {', '.join(names)}: {text}", {"math": shapes.text.math})
+
+    def __call__(self, *values: Any) -> Any:
+        return self._call(*values)
+
+    def __repr__(self) -> str:
+        return f"size[{self.text}]"
+
+
+_FOLDS: dict[str, Callable[..., Any]] = {
+    "Add": operator.add, "Mul": operator.mul, "FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "Mod": operator.mod,
+    "PythonMod": operator.mod, "Max": torch.sym_max, "Min": torch.sym_min,
+}
+
+_PASSED_THROUGH = frozenset((
+    aten.is_pinned.default, aten.sym_size.default, aten.sym_stride.default, aten.sym_numel.default, aten.sym_storage_offset.default,
+    aten.is_contiguous.default, aten.is_contiguous.memory_format, aten.is_non_overlapping_and_dense.default, aten.is_strides_like_format.default,
+    aten.dim.default, aten.size.default, aten.stride.default, aten.numel.default,
+))
