@@ -73,7 +73,7 @@ class ControlOpcodes(Family):
     # -- generators -----------------------------------------------------------------------------------------------------------
 
     def RETURN_GENERATOR(self, i: Instruction) -> None:
-        from ..variables.iterators import GeneratorVariable
+        from ..variables.generators import GeneratorVariable
 
         if not self.code.co_flags & 0x20:  # CO_GENERATOR; the others are coroutines and asynchronous generators
             self.break_graph("async", f"{self.code.co_name} is asynchronous")

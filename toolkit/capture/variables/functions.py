@@ -220,10 +220,10 @@ class NestedFunctionVariable(FunctionVariable):
 
     def fill(self, out: Rebuilder) -> None:
         if self.kwdefaults:
-            for value in self.kwdefaults.values():
+            for name, value in self.kwdefaults.items():
+                out.emit.load_const(name)
                 out.value(value)
-            out.emit.load_const(tuple(self.kwdefaults))
-            out.emit.build_const_key_map(len(self.kwdefaults))
+            out.emit.build_map(len(self.kwdefaults))
             out.value(self)
             out.emit.store_attr("__kwdefaults__")
         if isinstance(self.annotations, DictVariable):

@@ -1,0 +1,435 @@
+"""Iterators: those of Python's containers, and enumerate, zip, map, filter, reversed; made in the trace or existing before.
+
+An existing iterator is read ahead without moving it (`remaining`), and moved after the graph by as many items as the trace took.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..breaks import BreakGraph, Observed
+from ..guards import GuardKind, Predicate
+from ..source import CallSource, Source
+from .base import Args, Kwargs, VariableTracker
+from .containers import TupleVariable
+from .methods import BuiltinMethodVariable
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+
+
+class IteratorVariable(VariableTracker):
+    """An object whose iter() is itself. `taken` counts the items the trace took: an existing iterator is moved by it afterwards."""
+
+    mutable = True
+    kind: type = object
+
+    def __init__(self, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.taken = 0
+        self.inner = False  # an existing iterator inside another one, which moves it
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def key(self, tx: Interpreter) -> object:
+        return self
+
+    def iterate(self, tx: Interpreter) -> VariableTracker:
+        return self
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tx.wrap_constant(self.kind)
+        if not hasattr(self.kind, name):
+            tx.raise_error(AttributeError, f"'{self.kind.__name__}' object has no attribute '{name}'")
+        return BuiltinMethodVariable(self, name)
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "__next__" and not args:
+            return self.next(tx)
+        if name == "__iter__" and not args:
+            return self
+        return tx.break_graph("unsupported-call", f"{name} of a {self.kind.__name__} is called")
+
+    def next(self, tx: Interpreter) -> VariableTracker:
+        item = tx.realize(self.advance(tx))
+        if self.source is not None and not self.inner:
+            self.taken += 1
+            tx.effects.change(self)
+        return item
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        """The next item; raises the traced StopIteration."""
+        raise NotImplementedError
+
+    def replay(self, out: Rebuilder) -> None:
+        """`deque(islice(self, taken), maxlen=0)` moves it, running nothing of Python."""
+        out.load_object(collections.deque)
+        out.load_object(itertools.islice)
+        out.value(self)
+        out.emit.load_const(self.taken)
+        out.emit.call(2)
+        out.emit.load_const(0)
+        out.emit.call(2, ("maxlen",))
+        out.emit.pop_top()
+
+
+def _set_state(out: Rebuilder, index: int) -> None:
+    """Move the iterator on top of the stack to `index`."""
+    out.emit.copy(1)
+    out.emit.load_attr("__setstate__")
+    out.emit.load_const(index)
+    out.emit.call(1)
+    out.emit.pop_top()
+
+
+def stop(tx: Interpreter) -> VariableTracker:
+    return tx.raise_error(StopIteration)
+
+
+class SequenceIteratorVariable(IteratorVariable):
+    """iter() of a list or tuple tracker: by index, so that items appended meanwhile are seen."""
+
+    def __init__(self, container: Any) -> None:
+        super().__init__()
+        self.container: Any = container
+        self.index = 0
+        self.kind = type(iter([])) if issubclass(container.python_type(), list) else type(iter(()))
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        if self.container is None or self.index >= len(self.container.items):
+            self.container = None
+            return stop(tx)
+        self.index += 1
+        return self.container.items[self.index - 1]
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "__length_hint__":
+            return tx.wrap_constant(max(0, len(self.container.items) - self.index) if self.container is not None else 0)
+        return super().call_method(tx, name, args, kwargs)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        if self.container is None:
+            out.emit.load_const(())
+            out.emit.get_iter()
+            return
+        out.value(self.container)
+        out.emit.get_iter()
+        if self.index:
+            _set_state(out, self.index)
+
+    def parts(self) -> Sequence[VariableTracker]:
+        return [self.container] if self.container is not None else []
+
+
+class ItemsIteratorVariable(IteratorVariable):
+    """An iterator over items known when it was made (of a dict, set, range or string)."""
+
+    def __init__(self, items: Sequence[VariableTracker], kind: type) -> None:
+        super().__init__()
+        self.items, self.kind, self.index = list(items), kind, 0
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        if self.index >= len(self.items):
+            return stop(tx)
+        self.index += 1
+        return self.items[self.index - 1]
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "__length_hint__":
+            return tx.wrap_constant(len(self.items) - self.index)
+        return super().call_method(tx, name, args, kwargs)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        for item in self.items[self.index :]:
+            out.value(item)
+        out.emit.build_tuple(len(self.items) - self.index)
+        out.emit.get_iter()
+
+    def parts(self) -> Sequence[VariableTracker]:
+        return self.items[self.index :]
+
+
+class ReversedVariable(IteratorVariable):
+    """reversed() of a list, tuple or anything with a length and integer items."""
+
+    def __init__(self, container: VariableTracker, length: int) -> None:
+        super().__init__()
+        self.container, self.index = container, length - 1
+        self.kind = type(reversed([])) if issubclass(container.python_type(), list) else reversed
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        if self.index < 0:
+            return stop(tx)
+        self.index -= 1
+        try:
+            return self.container.get_item(tx, tx.wrap_constant(self.index + 1))
+        except Observed as error:
+            if issubclass(error.variable.python_type(), IndexError | StopIteration):
+                self.index = -1
+                return stop(tx)
+            raise
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(reversed)
+        out.value(self.container)
+        out.emit.call(1)
+        _set_state(out, self.index)
+
+    def parts(self) -> Sequence[VariableTracker]:
+        return (self.container,)
+
+
+class EnumerateVariable(IteratorVariable):
+    kind = enumerate
+
+    def __init__(self, iterator: VariableTracker, count: VariableTracker, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.iterator, self.count = iterator, count
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        item, at = tx.realize(self.iterator.next(tx)), self.count
+        self.count = tx.binary(operator.add, at, tx.wrap_constant(1))
+        return TupleVariable([at, item])
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(enumerate)
+        out.value(self.iterator)
+        out.value(self.count)
+        out.emit.call(2)
+
+    def parts(self) -> Sequence[VariableTracker]:
+        return self.iterator, self.count
+
+
+class ZipVariable(IteratorVariable):
+    kind = zip
+
+    def __init__(self, iterators: Args, strict: bool = False, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.iterators, self.strict = list(iterators), strict
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        if not self.iterators:
+            return stop(tx)
+        items: list[VariableTracker] = []
+        for at, iterator in enumerate(self.iterators):
+            try:
+                items.append(tx.realize(iterator.next(tx)))
+            except Observed as end:
+                if self.strict and issubclass(end.variable.python_type(), StopIteration):
+                    self._check_strict(tx, at)
+                raise
+        return TupleVariable(items)
+
+    def _check_strict(self, tx: Interpreter, at: int) -> None:
+        """Iterator `at` ended first: as in CPython, those before it are longer; if it is the first, those after it must end too."""
+        if at:
+            tx.raise_error(ValueError, f"zip() argument {at + 1} is shorter than argument{_up_to(at)}")
+        for other, iterator in enumerate(self.iterators[1:], 1):
+            try:
+                iterator.next(tx)
+            except Observed as end:
+                if issubclass(end.variable.python_type(), StopIteration):
+                    continue
+                raise
+            tx.raise_error(ValueError, f"zip() argument {other + 1} is longer than argument{_up_to(other)}")
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(zip)
+        for iterator in self.iterators:
+            out.value(iterator)
+        if self.strict:
+            out.emit.load_const(True)
+        out.emit.call(len(self.iterators) + self.strict, ("strict",) if self.strict else ())
+
+    def parts(self) -> Sequence[VariableTracker]:
+        return self.iterators
+
+
+def _up_to(count: int) -> str:
+    return " 1" if count == 1 else f"s 1-{count}"
+
+
+class MapVariable(IteratorVariable):
+    kind = map
+
+    def __init__(self, function: VariableTracker, iterators: Args, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.function, self.iterators = function, list(iterators)
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        return tx.call(self.function, [iterator.next(tx) for iterator in self.iterators])
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(map)
+        for part in self.parts():
+            out.value(part)
+        out.emit.call(1 + len(self.iterators))
+
+    def parts(self) -> Sequence[VariableTracker]:
+        return [self.function, *self.iterators]
+
+
+class FilterVariable(IteratorVariable):
+    """`function` None keeps what is true."""
+
+    kind = filter
+
+    def __init__(self, function: VariableTracker | None, iterator: VariableTracker, keep: bool = True) -> None:
+        super().__init__()
+        self.function, self.iterator, self.keep = function, iterator, keep
+        self.kind = filter if keep else itertools.filterfalse
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        while True:
+            item = tx.realize(self.iterator.next(tx))
+            if tx.truth(tx.call(self.function, [item]) if self.function else item) == self.keep:
+                return item
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(self.kind)
+        if self.function is None:
+            out.emit.load_const(None)
+        else:
+            out.value(self.function)
+        out.value(self.iterator)
+        out.emit.call(2)
+
+    def parts(self) -> Sequence[VariableTracker]:
+        return [self.function, self.iterator] if self.function else [self.iterator]
+
+
+class StepsVariable(IteratorVariable):
+    """An iterator told as a generator over trackers (most of itertools). It cannot leave the trace half used: the graph breaks where it was made."""
+
+    def __init__(self, tx: Interpreter, kind: type, steps: Iterator[VariableTracker]) -> None:
+        super().__init__()
+        self.kind, self.steps, self.born = kind, steps, tx.trace.step
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        for item in self.steps:
+            return item
+        return stop(tx)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        raise BreakGraph("generator", f"a half used {self.kind.__name__} leaves the graph", at=self.born)
+
+
+class CallIteratorVariable(IteratorVariable):
+    """iter(function, sentinel)."""
+
+    kind = type(iter(int, 1))
+
+    def __init__(self, function: VariableTracker, sentinel: VariableTracker) -> None:
+        super().__init__()
+        self.function, self.sentinel, self.ended = function, sentinel, False
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        if self.ended:
+            return stop(tx)
+        item = tx.call(self.function, [])
+        if item is self.sentinel or tx.truth(tx.compare("==", item, self.sentinel)):
+            self.ended = True
+            return stop(tx)
+        return item
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(iter)
+        out.value(self.function)
+        out.value(self.sentinel)
+        out.emit.call(2)
+
+    def parts(self) -> Sequence[VariableTracker]:
+        return self.function, self.sentinel
+
+
+# -- iterators that existed before ----------------------------------------------------------------------------------------
+
+_INDEXED = tuple(type(iter(c)) for c in ([], (), range(0), {}, {}.values(), {}.items(), "")) + (type(iter("é")), type(iter(set())), type(reversed([])))
+
+
+def remaining(iterator: Any) -> list[Any]:
+    """The items still to come, without moving it: by the state it would be pickled with."""
+    _, parts, *state = iterator.__reduce__()
+    rest = list(parts[0])
+    if type(iterator) is type(reversed([])):
+        return rest[state[0] :: -1] if state and state[0] >= 0 else []
+    return rest[state[0] :] if state else rest
+
+
+class ExistingIteratorVariable(IteratorVariable):
+    """iter() of a container made before the call. Nothing is assumed of where it stands, only that what the trace takes is there."""
+
+    def __init__(self, iterator: Any, source: Source) -> None:
+        super().__init__(source)
+        self.kind, self.rest, self.at = type(iterator), remaining(iterator), 0
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        at, count = self.at, len(self.rest)
+        if at >= count:
+            tx.guard(GuardKind.CALLABLE, self.source, _has_exactly(count))
+            return stop(tx)
+        tx.guard(GuardKind.CALLABLE, self.source, _has_more_than(at))
+        self.at += 1
+        return tx.wrap(self.rest[at], CallSource(self.source, _item(at), f"item {at} of "))
+
+
+_MADE: dict[tuple[str, int], Any] = {}
+
+
+def _once(kind: str, number: int, make: Callable[[], Any]) -> Any:
+    """Guards and sources of functions are compared by the function: one function for each number."""
+    if (kind, number) not in _MADE:
+        _MADE[kind, number] = make()
+    return _MADE[kind, number]
+
+
+def _has_exactly(count: int) -> Predicate:
+    return _once("exactly", count, lambda: Predicate(lambda it: len(remaining(it)) == count, f"{count} items to come"))
+
+
+def _has_more_than(count: int) -> Predicate:
+    return _once("more", count, lambda: Predicate(lambda it: len(remaining(it)) > count, f"more than {count} items to come"))
+
+
+def _item(index: int) -> Callable[[Any], Any]:
+    return _once("item", index, lambda: lambda it: remaining(it)[index])
+
+
+def _part(index: int) -> Callable[[Any], Any]:
+    return _once("part", index, lambda: lambda it: it.__reduce__()[1][index])
+
+
+def wrap_iterator(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    """Handler: iterators of containers, enumerate and zip."""
+    if type(value) in _INDEXED:
+        tx.guard(GuardKind.TYPE_IS, source, type(value))
+        return ExistingIteratorVariable(value, source)
+    if type(value) in (enumerate, zip):
+        return _wrap_outer(tx, value, source)
+    return None
+
+
+def _wrap_outer(tx: Interpreter, value: Any, source: Source) -> VariableTracker | None:
+    tx.guard(GuardKind.TYPE_IS, source, type(value))
+    state = value.__reduce__()
+    if len(state) > 2 or not all(type(part) in (*_INDEXED, enumerate, zip, int) for part in state[1]):
+        return None  # strict zip, or over iterators that cannot be read ahead
+    parts = [tx.wrap(part, CallSource(source, _part(i), f"part {i} of ")) for i, part in enumerate(state[1])]
+    for part in parts:
+        if isinstance(part, IteratorVariable):
+            part.inner = True
+    return EnumerateVariable(parts[0], parts[1], source) if type(value) is enumerate else ZipVariable(parts, source=source)
+
+
+HANDLERS = (wrap_iterator,)
