@@ -18,6 +18,7 @@ import torch
 
 from .layout import Expr, Layout
 from .ops import Index, ReductionKind, StoreMode, Value, ops
+from .trace import Trace, record
 
 Loader = Callable[[Index], Value]
 Reindex = Callable[[Index], Index]
@@ -89,6 +90,8 @@ class Scatter(Loops):
 
 # -- buffers ----------------------------------------------------------------------------------------------------------
 
+_generation = [0]  # counts layout changes
+
 
 @dataclass(eq=False)
 class Buffer:
@@ -101,6 +104,18 @@ class Buffer:
     def loader(self) -> Loader:
         """Reads the layout when called, not now: a flexible layout may still change."""
         return lambda index: ops.load(self.name, self.layout.index(index))
+
+    def relayout(self, layout: Layout) -> None:
+        """Give it another layout; bodies written down before are forgotten."""
+        if layout != self.layout:
+            self.layout = layout
+            _generation[0] += 1
+
+    def freeze(self) -> Layout:
+        """Its layout, from now on fixed."""
+        if self.layout.flexible:
+            self.layout = self.layout.fixed()
+        return self.layout
 
 
 @dataclass(eq=False)
@@ -120,10 +135,19 @@ class ComputedBuffer(Buffer):
 
     data: Loops = None  # type: ignore[assignment]
     mutates: str | None = None
+    _trace: tuple[int, Trace] | None = None
+
+    def trace(self) -> Trace:
+        """The body written down, at i0.. and r0..; kept until some layout changes."""
+        if self._trace is None or self._trace[0] != _generation[0]:
+            target = self.mutates or self.name
+            body = record(lambda i, r: self.data.store(target, self.layout.index, i, r), self.data.ranges, self.data.reduction_ranges)
+            self._trace = (_generation[0], body)
+        return self._trace[1]
 
     def run(self, index: Index, rindex: Index = ()) -> None:
         """The body, under the handler in force."""
-        self.data.store(self.mutates or self.name, self.layout.index, index, rindex)
+        self.trace().replay(tuple(index), tuple(rindex))
 
 
 @dataclass(eq=False)
@@ -163,13 +187,33 @@ class ReinterpretView:
 
 @dataclass(eq=False)
 class StorageBox:
-    """Loops that will be inlined into their readers, or a realized buffer."""
+    """Loops that will be inlined into their readers, or a realized buffer. `stride` is the layout wished for when it is realized (eager's);
+    `reads` are the buffers an inlined reader would read, `work` about how many operations it would do."""
 
     data: Loops | Buffer
+    stride: tuple[Expr, ...] | None = None
+    reads: frozenset[str] = frozenset()
+    work: int = 0
+    heavy: bool = False
 
     @property
     def realized(self) -> bool:
         return isinstance(self.data, Buffer)
+
+    @property
+    def size(self) -> tuple[Expr, ...]:
+        return self.data.layout.size if isinstance(self.data, Buffer) else self.data.ranges
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.data.layout.dtype if isinstance(self.data, Buffer) else self.data.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.data.layout.device if isinstance(self.data, Buffer) else self.data.device
+
+    def loader(self) -> Loader:
+        return self.data.loader() if isinstance(self.data, Buffer) else self.data.inner
 
 
 @dataclass(eq=False)
@@ -180,12 +224,46 @@ class View:
     size: tuple[Expr, ...]
     reindex: Reindex
 
+    @property
+    def storage(self) -> StorageBox:
+        return self.base.storage if isinstance(self.base, View) else self.base
+
+    def position(self, index: Index) -> Index:
+        """The storage's index of `index`."""
+        index = self.reindex(index)
+        return self.base.position(index) if isinstance(self.base, View) else index
+
 
 @dataclass(eq=False)
 class TensorBox:
     """What lowering rules pass round. `dtype` may differ from the storage's only through a bitcast, which makes new loops."""
 
     data: View | StorageBox
+
+    @property
+    def storage(self) -> StorageBox:
+        return self.data.storage if isinstance(self.data, View) else self.data
+
+    @property
+    def size(self) -> tuple[Expr, ...]:
+        return self.data.size
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.storage.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.storage.device
+
+    def loader(self) -> Loader:
+        """`loader()(index)` is the element there, as a value of the handler in force. Loops are bound now: what is realized later comes later
+        in program order, so an earlier reader must go on computing it."""
+        load = self.storage.loader()
+        if not isinstance(self.data, View):
+            return load
+        position = self.data.position
+        return lambda index: load(position(index))
 
 
 # -- the product ------------------------------------------------------------------------------------------------------

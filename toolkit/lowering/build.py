@@ -1,0 +1,318 @@
+"""What rules build with: loops, buffers and extern calls, put into the LoweredGraph under construction.
+
+Realisation policy, in one place: pointwise loops stay loops until somebody needs memory (an extern kernel, an output, a mutation), or
+until recomputing them in every reader would cost more than a buffer; reductions, scans and scatters are buffers at once.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+
+from .. import options
+from ..loops.index import coefficients, simplify, symbols
+from ..loops.ir import (
+    Buffer, ComputedBuffer, ConstantBuffer, ExternKernel, InputBuffer, Loops, LoweredGraph, MultiOutput, Pointwise, Reduction, ReinterpretView,
+    Scan, Scatter, StorageBox, TensorBox, View,
+)  # fmt: skip
+from ..loops.layout import ZERO, Expr, Layout, contiguous_strides
+from ..provenance import trail
+
+MANY_READS = 4  # loops with more reads than this get memory when read by several
+MOST_READS = 16  # ... and with more than this, always
+MOST_WORK = 96
+
+
+def expr(value: Any) -> Any:
+    """A size as sympy: int, SymInt, SymFloat or expression."""
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return value.node.expr
+    return sympy.Integer(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def exprs(values: Sequence[Any]) -> tuple[Expr, ...]:
+    return tuple(expr(v) for v in values)
+
+
+class Builder:
+    """`node` is the ATen node being lowered and `val` its fake value."""
+
+    def __init__(self, graph: LoweredGraph) -> None:
+        self.graph = graph
+        self.node: fx.Node | None = None
+        self.val: Any = None
+        self.stem = ""
+        self.origins: frozenset[int] = frozenset()
+        self.names: set[str] = set()
+        self._pending: list[weakref.ref[StorageBox]] = []
+        self._written: dict[str, list[str]] = {}
+
+    def at(self, node: fx.Node) -> None:
+        self.node, self.val = node, node.meta.get("val")
+        self.stem = stem_of(node)
+        origin = node.meta.get("origin")
+        self.origins = frozenset() if origin is None else frozenset((origin,))
+
+    def name(self, stem: str = "") -> str:
+        number = len(self.graph.operations)
+        while (name := f"{stem or self.stem}_{number}") in self.names:
+            number += 1
+        self.names.add(name)
+        return name
+
+    # -- loops
+
+    def pointwise(self, inner: Callable[..., Any], size: Sequence[Expr], dtype: torch.dtype, sources: Sequence[TensorBox] = (),
+                  device: torch.device | None = None, heavy: bool = False, work: int = 1) -> TensorBox:
+        """`inner(index) -> value` of `dtype`; `sources` are the boxes it loads from."""
+        origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
+        loops = Pointwise(device or self.device(sources), dtype, tuple(size), inner, origins)
+        storage = StorageBox(loops, None, *self.cost(sources, work, heavy))
+        self._pending.append(weakref.ref(storage))
+        return TensorBox(storage)
+
+    def device(self, sources: Sequence[TensorBox]) -> torch.device:
+        """That of the first source with dimensions (a 0-dimensional CPU tensor may meet others), else of the node's value."""
+        ranked = [s for s in sources if s.size] or list(sources)
+        return ranked[0].device if ranked else self.val.device
+
+    def cost(self, sources: Sequence[TensorBox], work: int, heavy: bool) -> tuple[frozenset[str], int, bool]:
+        reads: set[str] = set()
+        for s in {id(s.storage): s.storage for s in sources}.values():
+            if isinstance(s.data, Buffer):
+                reads.add(s.data.name)
+            else:
+                reads |= s.reads
+                work += s.work
+                heavy = heavy or s.heavy
+        return frozenset(reads), work, heavy
+
+    def reduction(self, kind: Any, inner: Callable[..., Any], ranges: Sequence[Expr], reduction_ranges: Sequence[Expr], dtype: torch.dtype,
+                  src_dtype: torch.dtype, sources: Sequence[TensorBox], output: int = 0, stride: Sequence[Expr] | None = None) -> TensorBox:
+        """`inner(index, rindex)` combined by `kind`; a buffer at once."""
+        origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
+        loops = Reduction(self.device(sources), dtype, tuple(ranges), inner, origins, tuple(reduction_ranges), kind, src_dtype, output)
+        return self.computed(loops, stride, stem=self.stem_with(("mean", "m2", "weight")[output] if kind == "welford" else kind))
+
+    def stem_with(self, part: str) -> str:
+        return self.stem if part in self.stem else f"{self.stem}_{part}"
+
+    def scan(self, kind: str, inner: Callable[..., Any], ranges: Sequence[Expr], length: Expr, dim: int, dtype: torch.dtype,
+             sources: Sequence[TensorBox]) -> TensorBox:
+        """`inner(index, rindex)` scanned; the scanned dimension is `dim` of the result."""
+
+        def place(index: Any, rindex: Any) -> Any:
+            return (*index[:dim], *rindex, *index[dim:])
+
+        origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
+        loops = Scan(self.device(sources), dtype, tuple(ranges), inner, origins, (length,), kind, place)
+        size = place(tuple(ranges), (length,))
+        return self.computed(loops, self.eager_stride(size), size)
+
+    def computed(self, loops: Loops, stride: Sequence[Expr] | None = None, size: Sequence[Expr] | None = None, stem: str = "") -> TensorBox:
+        size = tuple(loops.ranges if size is None else size)
+        stride = tuple(stride) if stride is not None else contiguous_strides(size)
+        layout = Layout(loops.device, loops.dtype, size, stride, ZERO, flexible=True)
+        buffer = ComputedBuffer(self.name(stem), layout, frozenset(), loops)
+        self.add(buffer, loops.origins)
+        return TensorBox(StorageBox(buffer))
+
+    def eager_stride(self, size: Sequence[Expr]) -> tuple[Expr, ...] | None:
+        """The node's own strides if its value has this size and its elements lie densely."""
+        val = self.val
+        if not isinstance(val, torch.Tensor) or exprs(val.shape) != tuple(size):
+            return None
+        return dense(exprs(val.stride()), tuple(size))
+
+    def add(self, buffer: Buffer, origins: frozenset[int] = frozenset()) -> None:
+        buffer.origins = frozenset((trail.add("loop", buffer.name, origins or self.origins),))
+        self.names.add(buffer.name)
+        self.graph.operations.append(buffer)
+
+    # -- memory
+
+    def realize(self, box: TensorBox) -> Buffer:
+        """The buffer under `box`, made now if it was still loops. The box stays a view over it."""
+        storage = box.storage
+        if isinstance(storage.data, Buffer):
+            return storage.data
+        loops = storage.data
+        stride = storage.stride or contiguous_strides(loops.ranges)
+        layout = Layout(loops.device, loops.dtype, loops.ranges, stride, ZERO, flexible=True)
+        storage.data = ComputedBuffer(self.name(), layout, frozenset(), loops)
+        self.add(storage.data, loops.origins)
+        return storage.data
+
+    def hint(self, box: TensorBox, val: Any, users: int) -> None:
+        """After a node: remember eager's strides, and give memory to what is read often and costs much."""
+        storage = box.storage
+        if storage.realized:
+            return
+        if box.data is storage and storage.stride is None:
+            storage.stride = self.eager_stride(storage.size)
+        several = users > 1 and (len(storage.reads) > MANY_READS or storage.heavy)
+        if several or len(storage.reads) > MOST_READS or storage.work > MOST_WORK or not options.current().inlining:
+            self.realize(box)
+
+    def strided(self, box: TensorBox) -> Layout | None:
+        """The layout of `box` in its buffer's memory if it is a strided view of one, else None. Fixes the buffer's layout."""
+        buffer = box.storage.data
+        if not isinstance(buffer, Buffer):
+            return None
+        layout = buffer.freeze()
+        if not isinstance(box.data, View):
+            return layout
+        found = linear(box, layout)
+        return None if found is None else Layout(layout.device, layout.dtype, box.size, found[0], found[1])
+
+    def memory(self, box: TensorBox, stride: Sequence[Expr] | None = None) -> Buffer | ReinterpretView:
+        """`box` as memory for an extern kernel: with `stride` exactly those (where a dimension has more than one element), else any."""
+        if not box.storage.realized:
+            if box.data is box.storage and stride is not None and dense(stride, box.size) is not None:
+                box.storage.stride = tuple(stride)
+            if box.data is not box.storage:  # a view of loops: compute the view alone
+                return self.copy(box, stride)
+            self.realize(box)
+        layout = self.strided(box)
+        if layout is None or (stride is not None and not same_strides(layout.stride, stride, box.size)):
+            return self.copy(box, stride)
+        buffer = box.storage.data
+        assert isinstance(buffer, Buffer)
+        return buffer if layout == buffer.layout else ReinterpretView(buffer, layout)
+
+    def copy(self, box: TensorBox, stride: Sequence[Expr] | None = None) -> Buffer | ReinterpretView:
+        """A new buffer with the elements of `box`. Dimensions of stride 0 are stored once."""
+        if stride is not None and any(s == 0 and n != 1 for s, n in zip(stride, box.size, strict=True)):
+            return self._copy_expanded(box, tuple(stride))
+        new = self.pointwise(box.loader(), box.size, box.dtype, (box,), box.device)
+        buffer = self.realize(new)
+        buffer.layout = Layout(box.device, box.dtype, box.size, tuple(stride) if stride is not None else contiguous_strides(box.size))
+        return buffer
+
+    def _copy_expanded(self, box: TensorBox, stride: tuple[Expr, ...]) -> ReinterpretView:
+        size = tuple(sympy.Integer(1) if s == 0 else n for s, n in zip(stride, box.size, strict=True))
+        once = TensorBox(View(box.data, size, lambda index: index))
+        buffer = self.copy(once, tuple(sympy.Integer(1) if s == 0 else s for s in stride))
+        assert isinstance(buffer, Buffer)
+        return ReinterpretView(buffer, Layout(box.device, box.dtype, box.size, stride))
+
+    # -- extern kernels
+
+    def extern(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any], val: Any, out: Any = None, reason: str = "") -> Any:
+        """A call of `target` whose result has the structure, sizes and strides of `val`. Tensors in `args` are Buffer or ReinterpretView."""
+        several = not isinstance(val, torch.Tensor)
+        layout = layout_of(val) if not several else Layout(self.graph.device, torch.float32, (ZERO,), (sympy.Integer(1),))
+        kernel = ExternKernel(self.name(), layout, frozenset(), target, tuple(args), dict(kwargs), out, (), several, reason=reason)
+        kernel.random = torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+        self.add(kernel)
+        return self._results(kernel, val, ()) if several else TensorBox(StorageBox(kernel))
+
+    def _results(self, kernel: ExternKernel, val: Any, path: tuple[int, ...]) -> Any:
+        if isinstance(val, torch.Tensor):
+            part = MultiOutput(self.name(), layout_of(val), frozenset(), kernel, path)
+            self.add(part)
+            return TensorBox(StorageBox(part))
+        if isinstance(val, (list, tuple)):
+            return tuple(self._results(kernel, v, (*path, i)) for i, v in enumerate(val))
+        return expr(val)
+
+    # -- mutation
+
+    def mutate(self, target: Buffer, loops: Loops, layout: Layout | None = None) -> None:
+        """Write `loops` into the memory of `target`. Whoever still would read its old elements gets memory first."""
+        self.settle(target.name)
+        target.freeze()
+        write = ComputedBuffer(self.name(), layout or target.layout, frozenset(), loops, target.name)
+        self.add(write, loops.origins)
+
+    def settle(self, name: str) -> None:
+        """Realize every loops that reads buffer `name`."""
+        waiting = [s for r in self._pending if (s := r()) is not None and not s.realized]
+        self._pending = [weakref.ref(s) for s in waiting if name not in s.reads]
+        for s in waiting:
+            if name in s.reads and not s.realized:
+                self.realize(TensorBox(s))
+
+    def scatter(self, target: Buffer, inner: Callable[..., Any], ranges: Sequence[Expr], place: Callable[..., Any], sources: Sequence[TensorBox],
+                mode: Any = None) -> None:
+        """`target[place(index)] = inner(index)` for all `index`."""
+        origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
+        self.mutate(target, Scatter(target.layout.device, target.layout.dtype, tuple(ranges), inner, origins, (), place, mode))
+
+    def constant(self, tensor: torch.Tensor, name: str = "") -> TensorBox:
+        name = self.name(name or "constant")
+        self.graph.constants[name] = tensor
+        buffer = ConstantBuffer(name, layout_of(tensor), self.origins)
+        return TensorBox(StorageBox(buffer))
+
+    def input(self, name: str, val: torch.Tensor) -> TensorBox:
+        buffer = InputBuffer(name, layout_of(val), self.origins)
+        self.names.add(name)
+        self.graph.input_buffers[name] = buffer
+        return TensorBox(StorageBox(buffer))
+
+
+# -- layouts ----------------------------------------------------------------------------------------------------------
+
+
+def stem_of(node: fx.Node) -> str:
+    """The op's plain name: aten.sum.dim_IntList -> sum; a part of a tuple is named after what made it."""
+    if node.target is operator.getitem and isinstance(node.args[0], fx.Node):
+        return stem_of(node.args[0])
+    target = node.target
+    packet = getattr(target, "overloadpacket", None)
+    name = packet.__name__ if packet is not None else getattr(target, "__name__", str(target))
+    return "".join(c if c.isalnum() else "_" for c in name).strip("_").removeprefix("native_") or "op"
+
+
+def layout_of(val: torch.Tensor) -> Layout:
+    """Eager's sizes and strides, offset 0 (a pointer to the first element is what kernels get)."""
+    return Layout(val.device, val.dtype, exprs(val.shape), exprs(val.stride()))
+
+
+def dense(stride: Sequence[Expr], size: Sequence[Expr]) -> tuple[Expr, ...] | None:
+    """`stride` if some order of the dimensions makes it contiguous without gaps (strides of size-1 dimensions do not count), else None."""
+    if any(s.free_symbols for s in (*stride, *size)):
+        return tuple(stride) if same_strides(stride, contiguous_strides(size), size) else _dense_symbolic(stride, size)
+    if any(n == 0 for n in size):
+        return tuple(stride)
+    step = sympy.Integer(1)
+    for s, n in sorted(((s, n) for s, n in zip(stride, size, strict=True) if n != 1), key=lambda pair: pair[0]):
+        if s != step:
+            return None
+        step = step * n
+    return tuple(stride)
+
+
+def _dense_symbolic(stride: Sequence[Expr], size: Sequence[Expr]) -> tuple[Expr, ...] | None:
+    left = [(s, n) for s, n in zip(stride, size, strict=True) if n != 1]
+    step: Expr = sympy.Integer(1)
+    while left:
+        found = next((pair for pair in left if pair[0] == step), None)
+        if found is None:
+            return None
+        left.remove(found)
+        step = step * found[1]
+    return tuple(stride)
+
+
+def same_strides(a: Sequence[Expr], b: Sequence[Expr], size: Sequence[Expr]) -> bool:
+    return all(x == y or n == 1 for x, y, n in zip(a, b, size, strict=True)) or any(n == 0 for n in size)
+
+
+def linear(box: TensorBox, layout: Layout) -> tuple[tuple[Expr, ...], Expr] | None:
+    """(strides, offset) of a view in the memory of its buffer, if it is a strided one without loaded indices."""
+    assert isinstance(box.data, View)
+    variables = symbols("v", len(box.size))
+    try:
+        position = layout.index(box.data.position(tuple(ZERO if n == 1 else v for v, n in zip(variables, box.size, strict=True))))
+    except LookupError:  # the reindexing loads an index: there is no handler here
+        return None
+    position = simplify(sympy.sympify(position), dict(zip(variables, box.size, strict=True)))
+    return coefficients(position, variables)

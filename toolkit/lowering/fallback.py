@@ -1,0 +1,47 @@
+"""Calling ATen for what is not lowered: inputs get memory with the strides that eager would give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from ..loops.ir import TensorBox
+from .build import Builder, expr, exprs
+
+REASONS = {  # op name -> why it stays with ATen
+    "sort": "sorting", "topk": "sorting", "kthvalue": "sorting", "median": "sorting", "nanmedian": "sorting", "mode": "sorting",
+    "unique": "data-dependent size", "_unique2": "data-dependent size", "nonzero": "data-dependent size", "masked_select": "data-dependent size",
+    "_local_scalar_dense": "a tensor's value in Python", "bernoulli": "random numbers as eager draws them", "rand": "random numbers as eager draws them",
+    "randn": "random numbers as eager draws them", "randint": "random numbers as eager draws them", "randperm": "random numbers as eager draws them",
+    "native_dropout": "random numbers as eager draws them", "multinomial": "random numbers as eager draws them",
+    "normal_functional": "random numbers as eager draws them", "uniform": "random numbers as eager draws them", "exponential": "random numbers as eager draws them",
+    "rand_like": "random numbers as eager draws them", "randn_like": "random numbers as eager draws them", "masked_scatter": "data-dependent positions",
+    "_fft_r2c": "Fourier transform", "_fft_c2c": "Fourier transform", "_fft_c2r": "Fourier transform",
+}  # fmt: skip
+
+
+def reason_of(target: Any) -> str:
+    packet = getattr(target, "overloadpacket", None)
+    name = packet.__name__ if packet is not None else str(target)
+    if name.startswith(("linalg_", "_linalg")):
+        return "linear algebra"
+    return REASONS.get(name, "no lowering for this op")
+
+
+def call(b: Builder, target: Any, args: Any, kwargs: Any, node: fx.Node, reason: str, out: Any = None) -> Any:
+    """An extern call of `target`, each tensor with eager's strides."""
+    real_args = tuple(_memory(b, a, n) for a, n in zip(args, node.args, strict=False))
+    real_kwargs = {k: _memory(b, a, node.kwargs.get(k)) for k, a in kwargs.items()}
+    return b.extern(target, real_args, real_kwargs, b.val, out, reason)
+
+
+def _memory(b: Builder, value: Any, source: Any) -> Any:
+    if isinstance(value, TensorBox):
+        val = source.meta.get("val") if isinstance(source, fx.Node) else None
+        return b.memory(value, exprs(val.stride()) if isinstance(val, torch.Tensor) else None)
+    if isinstance(value, (list, tuple)):
+        sources = source if isinstance(source, (list, tuple)) else [None] * len(value)
+        return type(value)(_memory(b, v, s) for v, s in zip(value, sources, strict=True))
+    return expr(value)

@@ -1,0 +1,142 @@
+"""ATen graph -> LoweredGraph: an fx.Interpreter whose values are TensorBox."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+
+from ..events import FellBack, emit
+from ..loops.ir import Buffer, InputBuffer, LoweredGraph, ReinterpretView, TensorBox
+from ..provenance import trail
+from . import families  # noqa: F401  (fills the table)
+from .build import Builder, expr, exprs, same_strides
+from .fallback import call, reason_of
+from .table import RULES
+
+SymScalar = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def lower(gm: fx.GraphModule, example_vals: Sequence[Any] = ()) -> LoweredGraph:
+    """`gm` is functional ATen: placeholders and nodes carry their fake value in `meta["val"]` (`example_vals` fills placeholders without).
+    Outputs have eager's dtype, sizes and strides."""
+    interpreter = Lowering(gm, example_vals)
+    interpreter.run(*[None] * sum(n.op == "placeholder" for n in gm.graph.nodes))
+    return interpreter.builder.graph
+
+
+class Lowering(fx.Interpreter):
+    """`run_node` sends each call to its rule, or to ATen."""
+
+    def __init__(self, gm: fx.GraphModule, example_vals: Sequence[Any]) -> None:
+        super().__init__(gm, garbage_collect_values=True)
+        self.builder = Builder(LoweredGraph())
+        self.examples = list(example_vals)
+        self.builder.names.update(n.name for n in gm.graph.nodes if n.op == "placeholder")
+
+    def run_node(self, n: fx.Node) -> Any:
+        self.builder.at(n)
+        result = super().run_node(n)
+        if n.op != "placeholder":
+            for box in boxes(result):
+                self.builder.hint(box, n.meta.get("val"), len(n.users))
+        return result
+
+    # -- leaves
+
+    def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
+        graph, node = self.builder.graph, self.builder.node
+        assert node is not None
+        val = node.meta.get("val", self.examples[len(graph.inputs)] if len(graph.inputs) < len(self.examples) else None)
+        name = node.name
+        graph.inputs.append(name)
+        if isinstance(val, torch.Tensor):
+            if not graph.input_buffers:
+                graph.device = val.device
+            self._read_symbols(name, val)
+            return self.builder.input(name, val)
+        if isinstance(val, SymScalar):
+            variable = expr(val)
+            if isinstance(variable, sympy.Symbol):
+                graph.scalars[name] = variable
+                graph.symbols.setdefault(variable, (name, None))
+            return variable
+        return val
+
+    def _read_symbols(self, name: str, val: torch.Tensor) -> None:
+        for dim, size in enumerate(exprs(val.shape)):
+            if isinstance(size, sympy.Symbol):
+                self.builder.graph.symbols.setdefault(size, (name, dim))
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        value = self.fetch_attr(target)
+        return self.builder.constant(value, str(target).rpartition(".")[2]) if isinstance(value, torch.Tensor) else value
+
+    # -- calls
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        val = self.builder.val
+        if isinstance(val, SymScalar) or (isinstance(val, (int, float, bool)) and not boxes((args, kwargs))):
+            return expr(val)
+        if target is operator.getitem:
+            return args[0][args[1]]
+        rule = RULES.get(target)
+        if rule is not None:
+            result = rule(self.builder, *args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        return self._fall_back(target, args, kwargs)
+
+    def _fall_back(self, target: Any, args: Any, kwargs: Any) -> Any:
+        reason = reason_of(target)
+        node = self.builder.node
+        assert node is not None
+        emit(FellBack(op=str(target), reason=reason, lines=tuple(map(str, trail.lines(self.builder.origins)))))
+        return call(self.builder, target, args, kwargs, node, reason)
+
+    # -- outputs
+
+    def output(self, target: Any, args: Any, kwargs: Any) -> Any:
+        node = self.builder.node
+        assert node is not None
+        sources = node.args[0] if isinstance(node.args[0], (list, tuple)) else (node.args[0],)
+        values = args[0] if isinstance(args[0], (list, tuple)) else (args[0],)
+        for source, value in zip(sources, values, strict=True):
+            self.builder.graph.outputs.append(self._result(source, value))
+        return None
+
+    def _result(self, source: Any, value: Any) -> Any:
+        if not isinstance(value, TensorBox):
+            return expr(value)
+        val = source.meta["val"]
+        self.builder.at(source)
+        stride = exprs(val.stride())
+        memory = self.builder.memory(value, stride)
+        return self._exact(memory, stride)
+
+    def _exact(self, memory: Buffer | ReinterpretView, stride: tuple[Any, ...]) -> Buffer | ReinterpretView:
+        """Strides of size-1 and empty dimensions are eager's too."""
+        layout = memory.layout
+        if layout.stride == stride:
+            return memory
+        assert same_strides(layout.stride, stride, layout.size)
+        from dataclasses import replace
+
+        buffer = memory if isinstance(memory, Buffer) else memory.buffer
+        return ReinterpretView(buffer, replace(layout, stride=stride))
+
+
+def boxes(value: Any) -> list[TensorBox]:
+    """All TensorBoxes in nested lists, tuples and dicts."""
+    if isinstance(value, TensorBox):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [b for v in value for b in boxes(v)]
+    return [b for v in value.values() for b in boxes(v)] if isinstance(value, dict) else []
+
+
+__all__ = ["InputBuffer", "Lowering", "lower"]

@@ -1,0 +1,376 @@
+"""Reductions and scans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from ..loops.ir import TensorBox
+from ..loops.layout import ONE, ZERO, Expr, product
+from ..loops.ops import Index, ops
+from .build import Builder
+from .pointwise import clone
+from .promotion import cast, compute_dtype, elementwise, full, is_float
+from .table import lowers
+from .view import reshaped, wrapped
+
+
+def axes(x: TensorBox, dim: Any) -> list[int]:
+    """The reduced dimensions, in order: None and [] are all."""
+    if dim is None or (isinstance(dim, (list, tuple)) and not dim):
+        return list(range(len(x.size)))
+    dims = dim if isinstance(dim, (list, tuple)) else [dim]
+    return sorted({wrapped(d, len(x.size)) for d in dims} & set(range(len(x.size))))
+
+
+def reduced(b: Builder, kind: Any, x: TensorBox, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None, output: int = 0) -> TensorBox:
+    """`kind` over `dim`; the result is of `dtype` (default that of `x`)."""
+    dims = axes(x, dim)
+    kept = [d for d in range(len(x.size)) if d not in dims]
+    load, rank = x.loader(), len(x.size)
+
+    def inner(index: Index, rindex: Index) -> Any:
+        full: list[Expr] = [ZERO] * rank
+        for d, i in zip(kept, index, strict=True):
+            full[d] = i
+        for d, i in zip(dims, rindex, strict=True):
+            full[d] = i
+        return load(tuple(full))
+
+    ranges = [x.size[d] for d in kept]
+    result = b.reduction(kind, inner, ranges, [x.size[d] for d in dims], dtype or x.dtype, x.dtype, (x,), output, None if keepdim else b.eager_stride(ranges))
+    return reshaped(result, [ONE if d in dims else x.size[d] for d in range(rank)]) if keepdim else result
+
+
+def count(x: TensorBox, dim: Any) -> Expr:
+    return product([x.size[d] for d in axes(x, dim)])
+
+
+def sum_dtype(x: TensorBox, dtype: torch.dtype | None) -> torch.dtype:
+    return dtype or (x.dtype if is_float(x.dtype) else torch.int64)
+
+
+# -- sums -------------------------------------------------------------------------------------------------------------
+
+
+@lowers("sum.default", "sum.dim_IntList")
+def sum_(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> TensorBox:
+    result = sum_dtype(x, dtype)
+    if x.dtype.is_complex or result.is_complex:
+        return NotImplemented
+    if not axes(x, dim):
+        return clone(b, cast(b, x, result))
+    return reduced(b, "sum", cast(b, x, compute_dtype(result)), dim, keepdim, result)
+
+
+@lowers("mean.default", "mean.dim")
+def mean(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> TensorBox:
+    result = dtype or x.dtype
+    if not is_float(result) or not is_float(x.dtype):
+        return NotImplemented
+    return cast(b, _mean(b, cast(b, x, compute_dtype(result)), dim, keepdim), result)
+
+
+def _mean(b: Builder, x: TensorBox, dim: Any, keepdim: bool) -> TensorBox:
+    total = reduced(b, "sum", x, dim, keepdim) if axes(x, dim) else x
+    return elementwise(b, ops.truediv, (total, count(x, dim)), x.dtype)
+
+
+@lowers("prod.default", "prod.dim_int")
+def prod(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> TensorBox:
+    result = sum_dtype(x, dtype)
+    if x.dtype.is_complex or result.is_complex:
+        return NotImplemented
+    if not axes(x, dim):
+        return clone(b, cast(b, x, result))
+    return reduced(b, "prod", cast(b, x, compute_dtype(result)), dim, keepdim, result)
+
+
+@lowers("nansum.default")
+def nansum(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> TensorBox:
+    if not is_float(x.dtype):
+        return sum_(b, x, dim, keepdim, dtype=dtype)
+    real = elementwise(b, lambda v: ops.where(ops.isnan(v), ops.constant(0, x.dtype), v), (x,), x.dtype)
+    return sum_(b, real, dim, keepdim, dtype=dtype)
+
+
+# -- extremes ---------------------------------------------------------------------------------------------------------
+
+
+def extreme(b: Builder, kind: str, x: TensorBox, dim: Any, keepdim: bool) -> TensorBox:
+    if not axes(x, dim):
+        return clone(b, x)
+    return reduced(b, {"max": "any", "min": "all"}[kind] if x.dtype is torch.bool else kind, x, dim, keepdim)
+
+
+@lowers("amax.default")
+def amax(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False) -> TensorBox:
+    return extreme(b, "max", x, dim, keepdim)
+
+
+@lowers("amin.default")
+def amin(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False) -> TensorBox:
+    return extreme(b, "min", x, dim, keepdim)
+
+
+@lowers("aminmax.default")
+def aminmax(b: Builder, x: TensorBox, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    return extreme(b, "min", x, dim, keepdim), extreme(b, "max", x, dim, keepdim)
+
+
+@lowers("max.default")
+def max_all(b: Builder, x: TensorBox) -> TensorBox:
+    return extreme(b, "max", x, None, False)
+
+
+@lowers("min.default")
+def min_all(b: Builder, x: TensorBox) -> TensorBox:
+    return extreme(b, "min", x, None, False)
+
+
+@lowers("max.dim")
+def max_dim(b: Builder, x: TensorBox, dim: int, keepdim: bool = False) -> Any:
+    return extreme(b, "max", x, dim, keepdim), argmax(b, x, dim, keepdim)
+
+
+@lowers("min.dim")
+def min_dim(b: Builder, x: TensorBox, dim: int, keepdim: bool = False) -> Any:
+    return extreme(b, "min", x, dim, keepdim), argmin(b, x, dim, keepdim)
+
+
+def position(b: Builder, kind: str, x: TensorBox, dim: int | None, keepdim: bool) -> TensorBox:
+    if not axes(x, dim):
+        return full(b, x.size, 0, torch.int64, x.device)
+    return reduced(b, kind, cast(b, x, torch.uint8) if x.dtype is torch.bool else x, dim, keepdim, torch.int64)
+
+
+@lowers("argmax.default")
+def argmax(b: Builder, x: TensorBox, dim: int | None = None, keepdim: bool = False) -> TensorBox:
+    return position(b, "argmax", x, dim, keepdim)
+
+
+@lowers("argmin.default")
+def argmin(b: Builder, x: TensorBox, dim: int | None = None, keepdim: bool = False) -> TensorBox:
+    return position(b, "argmin", x, dim, keepdim)
+
+
+def _truth(kind: str) -> Callable[..., Any]:
+    def rule(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False) -> TensorBox:
+        result = torch.uint8 if x.dtype is torch.uint8 else torch.bool
+        if x.dtype.is_complex:
+            return NotImplemented
+        truth = cast(b, x, torch.bool)
+        empty = isinstance(dim, (list, tuple)) and not dim
+        found = reduced(b, kind, truth, dim, keepdim) if axes(x, dim) and not (empty and not x.size) else clone(b, truth)
+        return cast(b, found, result)
+
+    return rule
+
+
+lowers("any.default", "any.dim", "any.dims")(_truth("any"))
+lowers("all.default", "all.dim", "all.dims")(_truth("all"))
+
+
+# -- moments ----------------------------------------------------------------------------------------------------------
+
+
+def moments(b: Builder, x: TensorBox, dim: Any, correction: Any, keepdim: bool) -> tuple[TensorBox, TensorBox]:
+    """(variance, mean) in the compute dtype, by Welford's recurrence."""
+    x = cast(b, x, compute_dtype(x.dtype))
+    if not axes(x, dim):
+        dim = None
+        x, shape = reshaped(x, (ONE,)), x.size
+        spread, centre = moments(b, x, 0, correction, False)
+        return reshaped(spread, shape), reshaped(centre, shape)
+    n = count(x, dim)
+    m2, centre = (reduced(b, "welford", x, dim, keepdim, x.dtype, output) for output in (1, 0))
+    freedom = sympy.Max(n - (1 if correction is None else correction), 0)
+    return elementwise(b, ops.truediv, (m2, freedom), x.dtype), centre
+
+
+def _dims_and_correction(dim: Any, correction: Any, unbiased: bool) -> tuple[Any, Any]:
+    if isinstance(dim, bool):  # var(x, unbiased)
+        return None, 1 if dim else 0
+    return dim, correction if correction is not None else (1 if unbiased else 0)
+
+
+@lowers("var.default", "var.dim", "var.correction")
+def var(b: Builder, x: TensorBox, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> TensorBox:
+    dim, correction = _dims_and_correction(dim, correction, unbiased)
+    return cast(b, moments(b, x, dim, correction, keepdim)[0], x.dtype) if is_float(x.dtype) else NotImplemented
+
+
+@lowers("std.default", "std.dim", "std.correction")
+def std(b: Builder, x: TensorBox, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> TensorBox:
+    if not is_float(x.dtype):
+        return NotImplemented
+    dim, correction = _dims_and_correction(dim, correction, unbiased)
+    spread = moments(b, x, dim, correction, keepdim)[0]
+    return cast(b, elementwise(b, ops.sqrt, (spread,), spread.dtype), x.dtype)
+
+
+@lowers("var_mean.default", "var_mean.dim", "var_mean.correction")
+def var_mean(b: Builder, x: TensorBox, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Any:
+    if not is_float(x.dtype):
+        return NotImplemented
+    dim, correction = _dims_and_correction(dim, correction, unbiased)
+    return tuple(cast(b, v, x.dtype) for v in moments(b, x, dim, correction, keepdim))
+
+
+@lowers("std_mean.correction")
+def std_mean(b: Builder, x: TensorBox, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    if not is_float(x.dtype):
+        return NotImplemented
+    spread, centre = moments(b, x, dim, correction, keepdim)
+    return cast(b, elementwise(b, ops.sqrt, (spread,), spread.dtype), x.dtype), cast(b, centre, x.dtype)
+
+
+@lowers("native_layer_norm.default")
+def native_layer_norm(b: Builder, x: TensorBox, shape: Sequence[Any], weight: TensorBox | None, bias: TensorBox | None, eps: float) -> Any:
+    if not is_float(x.dtype):
+        return NotImplemented
+    rank = len(x.size)
+    dims = list(range(rank - len(shape), rank))
+    values = cast(b, x, compute_dtype(x.dtype))
+    spread, centre = moments(b, values, dims, 0, True)
+    inverse = elementwise(b, lambda v: ops.rsqrt(ops.add(v, ops.constant(eps, values.dtype))), (spread,), values.dtype)
+    b.realize(inverse)
+    result = elementwise(b, lambda v, m, r: ops.mul(ops.sub(v, m), r), (values, centre, inverse), values.dtype)
+    if weight is not None:
+        result = elementwise(b, ops.mul, (result, weight), values.dtype)
+    if bias is not None:
+        result = elementwise(b, ops.add, (result, bias), values.dtype)
+    stats = tuple(cast(b, v, want.dtype) for v, want in zip((centre, inverse), b.val[1:], strict=True))
+    return cast(b, result, x.dtype), *stats
+
+
+# -- norms and softmax ------------------------------------------------------------------------------------------------
+
+
+@lowers("linalg_vector_norm.default")
+def vector_norm(b: Builder, x: TensorBox, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> TensorBox:
+    result = dtype or x.dtype
+    if not is_float(result) or not is_float(x.dtype) or (not axes(x, dim)):
+        return NotImplemented
+    x = elementwise(b, ops.abs, (cast(b, x, compute_dtype(result)),), compute_dtype(result))
+    return cast(b, _norm(b, x, ord, dim, keepdim), result)
+
+
+def _norm(b: Builder, x: TensorBox, ord: float, dim: Any, keepdim: bool) -> TensorBox:
+    """Of absolute values `x`."""
+    if ord == math.inf or ord == -math.inf:
+        return extreme(b, "max" if ord > 0 else "min", x, dim, keepdim)
+    if ord == 0:
+        nonzero = elementwise(b, lambda v: ops.ne(v, ops.constant(0, x.dtype)), (x,), x.dtype, torch.bool)
+        return reduced(b, "sum", cast(b, nonzero, x.dtype), dim, keepdim)
+    if ord == 1:
+        return reduced(b, "sum", x, dim, keepdim)
+    if ord == 2:
+        return elementwise(b, ops.sqrt, (reduced(b, "sum", elementwise(b, ops.square, (x,), x.dtype), dim, keepdim),), x.dtype)
+    powers = elementwise(b, ops.pow, (x, ord), x.dtype, heavy=True)
+    return elementwise(b, ops.pow, (reduced(b, "sum", powers, dim, keepdim), 1 / ord), x.dtype, heavy=True)
+
+
+def _shifted(b: Builder, x: TensorBox, dim: Any) -> TensorBox:
+    """x - max."""
+    return elementwise(b, ops.sub, (x, extreme(b, "max", x, dim, True)), x.dtype)
+
+
+def _softmax_input(b: Builder, x: TensorBox, half_to_float: bool) -> tuple[TensorBox, torch.dtype] | None:
+    if not is_float(x.dtype) or not x.size:
+        return None
+    return cast(b, x, compute_dtype(x.dtype)), torch.float32 if half_to_float else x.dtype
+
+
+@lowers("_softmax.default", "_safe_softmax.default")
+def softmax(b: Builder, x: TensorBox, dim: int, half_to_float: bool = False) -> TensorBox:
+    if str(b.node.target) != "aten._softmax.default":  # type: ignore[union-attr]
+        return NotImplemented
+    prepared = _softmax_input(b, x, half_to_float)
+    if prepared is None:
+        return NotImplemented
+    values, result = prepared
+    powers = elementwise(b, ops.exp, (_shifted(b, values, dim),), values.dtype, heavy=True)
+    powers.storage.stride = b.eager_stride(powers.size)
+    b.realize(powers)
+    total = reduced(b, "sum", powers, dim, True)
+    return cast(b, elementwise(b, ops.truediv, (powers, total), values.dtype), result)
+
+
+@lowers("_log_softmax.default")
+def log_softmax(b: Builder, x: TensorBox, dim: int, half_to_float: bool = False) -> TensorBox:
+    prepared = _softmax_input(b, x, half_to_float)
+    if prepared is None:
+        return NotImplemented
+    values, result = prepared
+    shifted = _shifted(b, values, dim)
+    total = reduced(b, "sum", elementwise(b, ops.exp, (shifted,), values.dtype, heavy=True), dim, True)
+    logarithm = elementwise(b, ops.log, (total,), values.dtype, heavy=True)
+    b.realize(logarithm)
+    return cast(b, elementwise(b, ops.sub, (shifted, logarithm), values.dtype), result)
+
+
+@lowers("_softmax_backward_data.default")
+def softmax_backward(b: Builder, grad: TensorBox, output: TensorBox, dim: int, input_dtype: torch.dtype) -> TensorBox:
+    if not output.size:
+        return NotImplemented
+    g, y = (cast(b, v, compute_dtype(v.dtype)) for v in (grad, output))
+    weighted = elementwise(b, ops.mul, (g, y), g.dtype)
+    total = reduced(b, "sum", weighted, dim, True)
+    return cast(b, elementwise(b, lambda w, v, s: ops.sub(w, ops.mul(v, s)), (weighted, y, total), g.dtype), input_dtype)
+
+
+@lowers("_log_softmax_backward_data.default")
+def log_softmax_backward(b: Builder, grad: TensorBox, output: TensorBox, dim: int, input_dtype: torch.dtype) -> TensorBox:
+    if not output.size:
+        return NotImplemented
+    g, y = (cast(b, v, compute_dtype(v.dtype)) for v in (grad, output))
+    total = reduced(b, "sum", g, dim, True)
+    return cast(b, elementwise(b, lambda v, p, s: ops.sub(v, ops.mul(ops.exp(p), s)), (g, y, total), g.dtype, heavy=True), input_dtype)
+
+
+@lowers("logsumexp.default")
+def logsumexp(b: Builder, x: TensorBox, dim: Any, keepdim: bool = False) -> TensorBox:
+    if not is_float(x.dtype) or not axes(x, dim):
+        return NotImplemented
+    values = cast(b, x, compute_dtype(x.dtype))
+    top = extreme(b, "max", values, dim, True)
+    finite = elementwise(b, lambda m: ops.where(ops.isinf(m), ops.constant(0, m_dtype), m), (top,), m_dtype := values.dtype)
+    powers = elementwise(b, lambda v, m: ops.exp(ops.sub(v, m)), (values, finite), values.dtype, heavy=True)
+    total = reduced(b, "sum", powers, dim, keepdim)
+    base = finite if keepdim else reshaped(finite, total.size)
+    return cast(b, elementwise(b, lambda s, m: ops.add(ops.log(s), m), (total, base), values.dtype, heavy=True), x.dtype)
+
+
+# -- scans ------------------------------------------------------------------------------------------------------------
+
+
+def scanned(b: Builder, kind: str, x: TensorBox, dim: int, dtype: torch.dtype) -> TensorBox:
+    if x.dtype.is_complex or dtype.is_complex:
+        return NotImplemented
+    x = cast(b, x, compute_dtype(dtype))
+    if not x.size:
+        return clone(b, cast(b, x, dtype))
+    dim = wrapped(dim, len(x.size))
+    load = x.loader()
+    rest = (*x.size[:dim], *x.size[dim + 1 :])
+    return b.scan(kind, lambda i, r: load((*i[:dim], *r, *i[dim:])), rest, x.size[dim], dim, dtype, (x,))
+
+
+@lowers("cumsum.default")
+def cumsum(b: Builder, x: TensorBox, dim: int, *, dtype: torch.dtype | None = None) -> TensorBox:
+    return scanned(b, "sum", x, dim, sum_dtype(x, dtype))
+
+
+@lowers("cumprod.default")
+def cumprod(b: Builder, x: TensorBox, dim: int, *, dtype: torch.dtype | None = None) -> TensorBox:
+    return scanned(b, "prod", x, dim, sum_dtype(x, dtype))
+
+
+@lowers("logcumsumexp.default")
+def logcumsumexp(b: Builder, x: TensorBox, dim: int) -> TensorBox:
+    return scanned(b, "logcumsumexp", x, dim, x.dtype) if is_float(x.dtype) else NotImplemented
