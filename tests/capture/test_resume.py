@@ -1,0 +1,191 @@
+"""A function interrupted before any instruction, at any visit, and continued by its resume function does what it does undisturbed."""
+
+import copy
+import gc
+import sys
+import traceback
+import types
+import weakref
+
+import pytest
+from resume_cases import CASES, LOG, closures, contexts, loops, straight
+
+from fuselab.toolkit.capture.bytecode import ENDS, NULL_FIRST, Handler, Instruction, assemble, disassemble, stack_depths, stack_effect
+from fuselab.toolkit.capture.emit import Emitter
+from fuselab.toolkit.capture.liveness import reachable
+from fuselab.toolkit.capture.resume import live_locals, original_instruction, original_of, resume
+
+MAX_VISITS = 4
+
+
+def plain(function):
+    return getattr(function, "__func__", function)
+
+
+def with_code(function, code):
+    f = plain(function)
+    new = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+    new.__kwdefaults__ = f.__kwdefaults__
+    return types.MethodType(new, function.__self__) if hasattr(function, "__self__") else new
+
+
+def outcome(function, args, kwargs):
+    """Result or exception with its context and the line that raised it; and the log."""
+    LOG.clear()
+    args, kwargs = copy.deepcopy((args, kwargs))
+    try:
+        result = repr(function(*args, **kwargs))
+    except Exception as error:
+        lines = [(f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+        result = repr(error), repr(error.__context__), repr(error.__cause__), lines[-1]
+    assert sys.exc_info() == (None, None, None)
+    return result, list(map(repr, LOG))
+
+
+def visits(function, args, kwargs):
+    """For each instruction that runs, the names bound at each visit. Seen by calls put before the instructions."""
+    code, seen = plain(function).__code__, {}
+    body = disassemble(code)
+    depths, out, after_resume = stack_depths(body), [], False
+    entries = {}
+    for i in body:
+        if after_resume and i in depths and i.opname != "END_FOR" and out[-1].opname != "KW_NAMES":
+            e = Emitter(depths[i])
+            e.load_const(lambda index=i.index: seen.setdefault(index, []).append(frozenset(sys._getframe(1).f_locals)))
+            e.call(0)
+            e.pop_top()
+            entries[i] = e.instructions[0]
+            out += e.instructions
+        out.append(i)
+        after_resume |= i.opname == "RESUME"
+    for i in body:
+        if i.target is not None:
+            i.target = entries.get(i.target, i.target)
+        if i.handler is not None:
+            i.handler = i.handler._replace(target=entries.get(i.handler.target, i.handler.target))
+    body.instructions = out
+    outcome(with_code(function, assemble(body)), args, kwargs)
+    return seen
+
+
+def without_methods(code):
+    """`code` with every method load as a plain load beside a NULL, so that where NULLs are does not depend on what runs."""
+    body = disassemble(code)
+    out = []
+    for i in body:
+        out.append(i)
+        if i.opname == "LOAD_ATTR" and i.is_method:
+            i.is_method = False
+            out.append(Instruction("PUSH_NULL", positions=i.positions, handler=i.handler))
+            if NULL_FIRST:
+                out.append(Instruction("SWAP", 2, positions=i.positions, handler=i.handler))
+    body.instructions = out
+    return assemble(body)
+
+
+def null_places(body, start, cleared_unbound):
+    """Stack places that hold NULL before each instruction: abstract execution of what moves NULLs. LOAD_FAST_AND_CLEAR by `cleared_unbound`."""
+    depths = stack_depths(body)
+    order = {i: n for n, i in enumerate(body)}
+    known, todo = {}, [(body[0], frozenset())]
+    while todo:
+        i, nulls = todo.pop()
+        if i in known:
+            continue
+        known[i] = nulls
+        d = depths[i]
+        after = set(nulls)
+        if i.opname == "PUSH_NULL" or (i.opname == "LOAD_FAST_AND_CLEAR" and i.index in cleared_unbound):
+            after.add(d)
+        elif i.opname == "LOAD_GLOBAL" and i.push_null:
+            after.add(d if NULL_FIRST else d + 1)
+        elif i.opname == "SWAP":
+            a, b = d - 1, d - i.argval
+            after = {b if n == a else a if n == b else n for n in nulls}
+        elif i.opname in ("CALL", "CALL_KW", "CALL_FUNCTION_EX"):
+            after = {n for n in nulls if n < d + stack_effect(i)[0] - 1}
+        if i.handler:
+            todo.append((i.handler.target, frozenset(n for n in nulls if n < i.handler.depth)))
+        nexts = [i.target] if i.target else []
+        if i.opname not in ENDS:
+            nexts.append(body[order[i] + 1])
+        todo += [(s, frozenset(n for n in after if n < depths[s])) for s in nexts if s in depths]
+    return known[start]
+
+
+def interrupted(code, index, visit, bound, cleared_unbound):
+    """`code` made to call a resume function at `visit` number of instruction `index`; and the resume function."""
+    body = disassemble(code)
+    at = body[index]
+    depth = stack_depths(body)[at]
+    nulls = null_places(body, at, cleared_unbound)
+    rest = resume(code, index, depth, nulls, bound)
+    count = [0]
+
+    def now():
+        count[0] += 1
+        return count[0] == visit
+
+    out = Emitter(depth)
+    out.load_const(now)
+    out.call(0)
+    go_on = at.copy()
+    out.pop_jump_if_false(go_on)
+    for place in reversed(range(depth)):
+        out.store_fast(f".{place}")
+    no_cell = uncelled(body, index)
+    for name in rest.freevars:
+        out.load_const(types.CellType()) if name in no_cell else out.load_closure(name)
+    if rest.freevars:
+        out.build_tuple(len(rest.freevars))
+    out.make_function(rest.code, ("closure",) if rest.freevars else ())
+    for a in rest.arguments:
+        {"stack": lambda a: out.load_fast(f".{a.index}"), "local": lambda a: out.load_fast(a.name),
+         "contents": lambda a: out.load_deref(a.name)}[a.kind](a)
+    out.call(len(rest.arguments))
+    out.return_value()
+    new = out.instructions
+    for i in [*body, *new]:
+        if i.target is at:
+            i.target = new[0]
+        if i.handler and i.handler.target is at:
+            i.handler = Handler(new[0], *i.handler[1:])
+    body.instructions[index:index + 1] = [*new, go_on]
+    return assemble(body), rest
+
+
+def uncelled(body, index):
+    """Cells that do not exist for a moment: between LOAD_FAST_AND_CLEAR and MAKE_CELL in an inlined comprehension."""
+    pending = set()
+    for i in body.instructions[:index]:
+        if i.opname == "LOAD_FAST_AND_CLEAR":
+            pending.add(i.argval)
+        elif i.opname == "MAKE_CELL":
+            pending.discard(i.argval)
+    return pending
+
+
+def points(function, args, kwargs):
+    code = without_methods(plain(function).__code__)
+    function = with_code(function, code)
+    seen = visits(function, args, kwargs)
+    body = disassemble(code)
+    first = next(i.index for i in body if i.opname == "RESUME")
+    unbound = {i.index for i in body if i.opname == "LOAD_FAST_AND_CLEAR" and i.index in seen and i.argval not in seen[i.index][0]}
+    for index, bounds in sorted(seen.items()):
+        if index <= first or body[index - 1].opname == "KW_NAMES" or body[index].opname == "END_FOR":
+            continue
+        for visit in range(1, min(len(bounds), MAX_VISITS) + 1):
+            yield function, code, index, visit, bounds[visit - 1], unbound
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{plain(c[0]).__name__}-{'-'.join(map(str, range(len(c[1]))))}-{CASES.index(c)}")
+def test_resuming_anywhere_is_running_on(case):
+    function, args, kwargs = case
+    expected = outcome(function, args, kwargs)
+    tried = 0
+    for changed, code, index, visit, bound, unbound in points(function, args, kwargs):
+        new, _ = interrupted(code, index, visit, bound, unbound)
+        assert outcome(with_code(changed, new), args, kwargs) == expected, (index, visit)
+        tried += 1
+    assert tried > 5

@@ -1,0 +1,224 @@
+"""Functions that continue another one in the middle. No torch.
+
+`resume(code, at, ...)` builds a function whose body is what the original may still run from instruction `at` on, with its
+handlers, loops and source positions. It takes the values that are on the stack there, bottom first, then the locals that are
+still needed; the original's cells come by closure, under their names. It needs no re-entry of `with` or `try`: an `__exit__`
+or an iterator is a stack value like any other, and exception regions come with the instructions.
+
+Tracebacks show the original's file, name and lines; `original_of` and `co_qualname` tell. Resuming inside such a function goes
+back to the original's instructions, so there are no chains.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Literal, NamedTuple
+
+from .bytecode import VERSION, Body, Handler, Instruction, assemble, disassemble, stack_depths
+from .emit import Emitter
+from .liveness import Liveness, first_argument, liveness, looks_at_all, reachable
+
+_NOT_INHERITED = 0x4 | 0x8 | 0x4000000  # CO_VARARGS, CO_VARKEYWORDS, CO_HAS_DOCSTRING
+_GENERATOR = 0x20 | 0x80 | 0x200
+
+
+class Argument(NamedTuple):
+    """What the caller passes: stack value number `index` from the bottom; the local `name`; or what is in the cell `name`."""
+
+    kind: Literal["stack", "local", "contents"]
+    name: str = ""
+    index: int = -1
+
+    @property
+    def parameter(self) -> str:
+        """Its name in the resume function. A dot keeps it apart from the user's names."""
+        return {"stack": f".stack{self.index}", "local": self.name, "contents": f".{self.name}"}[self.kind]
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Call a function of `code`, whose closure is the cells named `freevars`, with `arguments`, and return what it returns."""
+
+    code: CodeType
+    arguments: tuple[Argument, ...]
+
+    @property
+    def freevars(self) -> tuple[str, ...]:
+        return self.code.co_freevars
+
+    @property
+    def locals(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.arguments if a.kind == "local")
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What resume functions at one instruction differ in."""
+
+    index: int
+    depth: int
+    nulls: frozenset[int]
+    passed: frozenset[str]
+
+
+@dataclass
+class _Original:
+    """A code object taken apart once. It does not keep the code object or its resume functions alive."""
+
+    code: weakref.ref[CodeType]
+    body: Body
+    live: Liveness
+    depths: dict[Instruction, int]
+    resumes: dict[_Shape, tuple[weakref.ref[CodeType], tuple[Argument, ...]]] = field(default_factory=dict)
+
+
+class _Place(NamedTuple):
+    """A code object's instructions as those of an original: number n is the original's `indices[n - skipped]`."""
+
+    original: _Original
+    skipped: int
+    indices: list[int]
+
+
+# By identity: code objects that look alike are equal, and one that holds an unhashable constant has no hash.
+_places: dict[int, tuple[weakref.ref[CodeType], _Place]] = {}
+
+
+def _remember(code: CodeType, place: _Place) -> _Place:
+    key = id(code)
+    _places[key] = weakref.ref(code, lambda _: _places.pop(key, None)), place
+    return place
+
+
+def _place(code: CodeType) -> _Place:
+    if id(code) in _places:
+        return _places[id(code)][1]
+    body = disassemble(code)
+    return _remember(code, _Place(_Original(weakref.ref(code), body, liveness(body), stack_depths(body)), 0, list(range(len(body)))))
+
+
+def original_of(code: CodeType) -> CodeType:
+    """The code that `code` resumes; `code` itself if it is no resume function (or if the original is gone)."""
+    return (_places[id(code)][1].original.code() if id(code) in _places else None) or code
+
+
+def original_instruction(code: CodeType, at: Instruction | int) -> tuple[Body, Instruction]:
+    """The original's body and its instruction that `at`, an instruction of `disassemble(code)` or its index, is a copy of.
+
+    Raises ValueError in the prologue, which is no copy.
+    """
+    original, skipped, indices = _place(code)
+    index = at if isinstance(at, int) else at.index
+    if index < skipped:
+        raise ValueError(f"instruction {index} of {code.co_name} is its prologue")
+    return original.body, original.body[indices[index - skipped]]
+
+
+def live_locals(code: CodeType, at: Instruction | int) -> tuple[str, ...]:
+    """The locals, cells excepted, that a resume function at `at` wants if they are bound; in the order of co_varnames."""
+    body, instruction = original_instruction(code, at)
+    live = _place(code).original.live.at(instruction)
+    return tuple(n for n in _plain_locals(body) if n in live)
+
+
+def _plain_locals(body: Body) -> list[str]:
+    cells = {*body.cellvars, *body.freevars}
+    return [n for n in body.varnames if n not in cells]
+
+
+def resume(code: CodeType, at: Instruction | int, depth: int | None = None, nulls: Iterable[int] = (),
+           bound: Collection[str] | None = None) -> Resume:
+    """The function that continues `code` at `at` (an instruction of `disassemble(code)`, or its index), with `depth` stack values.
+
+    `nulls` are the places in the stack, from the bottom, that hold no object but NULL; they are not passed. `bound` names the locals
+    that have a value there (None: all that are live). The same question is answered with the same function as long as it is in use.
+    Raises ValueError in a prologue, for a generator or coroutine, and for a depth that cannot be.
+    """
+    original = _place(code).original
+    body, start = original_instruction(code, at)
+    depth = original.depths[start] if depth is None else depth
+    _check(original, start, depth)
+    if start.index and body[start.index - 1].opname == "KW_NAMES":
+        start = body[start.index - 1]  # it belongs to the CALL
+    live = original.live.at(start)
+    passed = frozenset(n for n in _plain_locals(body) if n in live and (bound is None or n in bound))
+    shape = _Shape(start.index, depth, frozenset(nulls), passed)
+    reference, arguments = original.resumes.get(shape, (lambda: None, ()))
+    known = reference()
+    if known is not None:
+        return Resume(known, arguments)
+    built = _build(original, shape)
+    original.resumes[shape] = weakref.ref(built.code), built.arguments
+    return built
+
+
+def _check(original: _Original, start: Instruction, depth: int) -> None:
+    body = original.body
+    if body.flags & _GENERATOR:
+        raise ValueError(f"{body.name} is a generator or coroutine")
+    if start not in original.depths:
+        raise ValueError(f"{body.name}: instruction {start.index} {start} is never reached")
+    if original.depths[start] != depth:
+        raise ValueError(f"{body.name}: {original.depths[start]} values are on the stack at {start.index} {start}, not {depth}")
+    if any(i.opname == "RESUME" for i in body.instructions[start.index:]):
+        raise ValueError(f"{body.name}: instruction {start.index} {start} is its prologue")
+
+
+def _build(original: _Original, shape: _Shape) -> Resume:
+    body = original.body
+    start = body[shape.index]
+    kept = reachable(body, start)
+    freevars = _needed_cells(body, kept)
+    arguments = _arguments(body, shape)
+    emitter = Emitter(positions=start.positions)
+    emitter.prologue(freevars)
+    for index in range(shape.depth):
+        if index in shape.nulls:
+            emitter.push_null()
+        else:
+            emitter.take_fast(Argument("stack", index=index).parameter)
+    copies = _copies(kept, original.live.at(start) - shape.passed)
+    emitter.jump(copies[start])
+    name, line = body.qualname or body.name, start.lineno or body.firstlineno
+    code = assemble(Body([*emitter.instructions, *copies.values()], body.name, f"{name}.<resumed at line {line}>", body.filename, body.firstlineno,
+                         body.flags & ~_NOT_INHERITED, argcount=len(arguments), varnames=tuple(a.parameter for a in arguments),
+                         freevars=freevars, consts=(None,)))
+    _remember(code, _Place(original, len(emitter.instructions), [i.index for i in kept]))
+    return Resume(code, arguments)
+
+
+def _needed_cells(body: Body, kept: list[Instruction]) -> tuple[str, ...]:
+    """Names whose cells the rest needs, the original's own cells after its free variables."""
+    names = dict.fromkeys((*body.freevars, *body.cellvars))
+    if looks_at_all(body):
+        return tuple(names)
+    used = {i.argval for i in kept if isinstance(i.argval, str)}
+    if first_argument(body):
+        used.add("__class__")
+    return tuple(n for n in names if n in used)
+
+
+def _arguments(body: Body, shape: _Shape) -> tuple[Argument, ...]:
+    """Stack values, then locals; but first of all what super() looks for in the first parameter."""
+    stack = [Argument("stack", index=i) for i in range(shape.depth) if i not in shape.nulls]
+    local = [Argument("local", n) for n in body.varnames if n in shape.passed]
+    first = first_argument(body)
+    if first in body.cellvars:
+        return (Argument("contents", first), *stack, *local)
+    return tuple(sorted((*stack, *local), key=lambda a: a.kind != "local" or a.name != first))
+
+
+def _copies(kept: list[Instruction], unbound: Collection[str]) -> dict[Instruction, Instruction]:
+    """Copies of `kept` that refer to each other. A live local without a value must be checked where it is read."""
+    copies = {i: i.copy() for i in kept}
+    for copy in copies.values():
+        if copy.target is not None:
+            copy.target = copies[copy.target]
+        if copy.handler is not None:
+            copy.handler = Handler(copies[copy.handler.target], copy.handler.depth, copy.handler.lasti)
+        if copy.opname == "LOAD_FAST" and copy.argval in unbound and VERSION >= (3, 12):
+            copy.opname = "LOAD_FAST_CHECK"
+    return copies
