@@ -6,14 +6,17 @@ import contextlib
 import functools
 import importlib
 import itertools
+import math
+import operator
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 # The engines that fake tensors and symbolic sizes run on.
+from torch._C._dynamo.guards import TensorGuards  # checks many tensors in one C call; the binding, not torch._dynamo
 from torch._decomp import global_decomposition_table  # decompositions and meta functions by op
 from torch._guards import SLoc, Source  # where a shape guard came from; what a symbol stands for (both are plain records)
 from torch._logging import trace_structured
@@ -101,6 +104,36 @@ class _DefaultConfig:
 
 
 _DEFAULT_CONFIG = _DefaultConfig()
+
+# -- guards -------------------------------------------------------------------------------------------------------------
+
+
+def tensor_check(examples: list[tuple[torch.Tensor, tuple[int | None, ...], tuple[int | None, ...] | None]]) -> Callable[..., bool]:
+    """One C call that checks many tensors: type, dispatch keys, dtype, device, requires_grad, sizes, strides, all distinct.
+
+    Each example is (tensor, sizes, strides); a None among them is not checked. TensorGuards is private and the only
+    piece of the peer's guards that we use: nothing public reads a tensor's dispatch keys this fast.
+    """
+    tensors = [tensor for tensor, _, _ in examples]
+    sizes = [list(size) for _, size, _ in examples]
+    strides = [list(stride) if stride is not None else [None] * len(size) for _, size, stride in examples]
+    return TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+
+
+def autocast_state(device_type: str) -> tuple[bool, torch.dtype]:
+    """(enabled, dtype) of autocast for a device type."""
+    return torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
+
+
+# How many torch function modes are active (a default device is one); there is no public count.
+torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
+
+# What shape guards of ShapeEnv may call, next to Python's own operators.
+SHAPE_FUNCTIONS: dict[str, Any] = {
+    "Min": min, "Max": max, "FloorDiv": operator.floordiv, "Mod": operator.mod, "PythonMod": operator.mod, "Eq": operator.eq,
+    "Ne": operator.ne, "Not": operator.not_, "abs": abs, "Abs": abs, "math": math, "floor": math.floor, "ceiling": math.ceil,
+    "And": lambda *conditions: all(conditions), "Or": lambda *conditions: any(conditions),
+}  # fmt: skip
 
 
 __all__ = [

@@ -37,6 +37,9 @@ class DictSpec:
     def unchanged(self, value: Any) -> bool:
         return value is self.namespace and not self.difference(value)
 
+    def still_same(self) -> bool:
+        return self.unchanged(self.namespace)
+
     def difference(self, value: Any) -> str:
         """The first difference, in words; "" if there is none."""
         if value is not self.namespace:
@@ -66,6 +69,9 @@ class ClassSpec:
 
     def unchanged(self, value: Any) -> bool:
         return value is self.cls and not self.difference(value)
+
+    def still_same(self) -> bool:
+        return self.unchanged(self.cls)
 
     def difference(self, value: Any) -> str:
         if value is not self.cls:
@@ -104,6 +110,9 @@ class ModuleSpec:
 
     def unchanged(self, value: Any) -> bool:
         return value is self.module and not any(d.difference(d.namespace) for d in self.dicts)
+
+    def still_same(self) -> bool:
+        return self.unchanged(self.module)
 
     def difference(self, value: Any) -> str:
         if value is not self.module:

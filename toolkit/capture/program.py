@@ -1,0 +1,248 @@
+"""From guards to the program that C evaluates: sources that share a beginning become one tree, every kind becomes a check.
+
+The tree is walked in the order of `_cost`: cheap checks that fail often come first; whole-tensor checks go through torch's
+`TensorGuards`, all in one call after the tree; the state of torch and conditions over sizes are last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .. import _torch
+from . import _frame
+from .assumptions import Guard, GuardKind, ShapeCheck, TensorSpec
+from .checks import overlap_groups, shape_function
+from .shape_program import NotCompiled, instructions
+from .source import Source, Step
+
+if TYPE_CHECKING:
+    from .hook import FrameView
+
+K = GuardKind
+Row = tuple[Any, ...]
+
+
+@dataclass
+class Tree:
+    """One access and what is checked there. `guard` is the position of the first guard that needs it."""
+
+    access: str
+    operand: Any
+    index: int
+    guard: int
+    checks: list[Row] = field(default_factory=list)
+    children: dict[object, Tree] = field(default_factory=dict)
+
+    def child(self, step: Step, position: int, guard: int) -> Tree:
+        name, operand = step
+        key = (name, _identity(operand))
+        if key not in self.children:
+            self.children[key] = Tree(name, operand, position, guard)
+        return self.children[key]
+
+    def cost(self) -> int:
+        return sum(1 + 10 * (check[0] in _SLOW) for check in self.checks) + sum(c.cost() for c in self.children.values())
+
+    def row(self) -> Row:
+        children = tuple(c.row() for c in sorted(self.children.values(), key=Tree.cost))
+        checks = tuple(sorted(self.checks, key=lambda check: check[0] in _SLOW))
+        return _frame.ACCESS[self.access], self.operand, self.index, checks, children, self.guard
+
+
+_SLOW = {_frame.CHECK[name] for name in ("call", "has_attr", "lacks_attr", "subclass", "watch")}
+_SIMPLE: dict[GuardKind, str] = {
+    K.TYPE_IS: "type_is", K.ID_IS: "id_is", K.CONSTANT_EQUALS: "equals", K.DICT_KEYS_ARE: "keys", K.DICT_CONTAINS: "contains",
+    K.DICT_LACKS: "lacks", K.HAS_ATTR: "has_attr", K.LACKS_ATTR: "lacks_attr", K.SUBCLASS_OF: "subclass", K.INT_RANGE: "range",
+    K.WEAKREF_ALIVE: "alive",
+}  # fmt: skip
+# Checks on a part of the source's value: the further steps, then the check.
+_ON_A_PART: dict[GuardKind, tuple[Step, str]] = {
+    K.FUNCTION_CODE_IS: (("code", None), "id_is"),
+    K.DEFAULTS_ARE: (("attr", "__defaults__"), "same_items"),
+    K.CLOSURE_IS: (("attr", "__closure__"), "same_items"),
+}
+_STATE: dict[GuardKind, Callable[[], Any]] = {
+    K.GRAD_MODE: torch.is_grad_enabled,
+    K.INFERENCE_MODE: torch.is_inference_mode_enabled,
+    K.DETERMINISTIC: torch.are_deterministic_algorithms_enabled,
+    K.DEFAULT_DTYPE: torch.get_default_dtype,
+    K.DEFAULT_DEVICE: torch.get_default_device,
+    K.NUM_THREADS: torch.get_num_threads,
+    K.MATMUL_PRECISION: torch.get_float32_matmul_precision,
+    K.TORCH_FUNCTION_MODE: _torch.torch_function_depth,
+}
+
+
+def _identity(operand: Any) -> object:
+    return (type(operand), operand) if isinstance(operand, str | int) else id(operand)
+
+
+class Builder:
+    """Collects the tree, the slots and the last checks of one program."""
+
+    def __init__(self, frame: FrameView) -> None:
+        self.frame = frame
+        self.root = Tree("root", None, 0, 0)
+        self.tensors: list[tuple[int, Source, TensorSpec]] = []
+        self.held: list[tuple[int, torch.Tensor]] = []
+        self.kept: dict[Source, int] = {}
+        self.ints: dict[Source, int] = {}
+        self.last: list[Row] = []
+
+    # -- places
+
+    def place(self, source: Source, guard: int) -> Tree:
+        """The node of `source`, made with those of its bases."""
+        node = self.place(source.base, guard) if source.base else self.root
+        for step in source.steps():
+            node = node.child(step, self.position(step), guard)
+        return node
+
+    def position(self, step: Step) -> int:
+        name, operand = step
+        if name == "local":
+            return self.frame.code.co_varnames.index(operand)  # type: ignore[arg-type]
+        if name == "cell":
+            return self.frame.code.co_freevars.index(operand)  # type: ignore[arg-type]
+        return operand if type(operand) is int and abs(operand) < 1 << 60 else -1
+
+    def check(self, node: Tree, name: str, operand: Any, guard: int, slot: int = 0) -> None:
+        node.checks.append((_frame.CHECK[name], operand, slot, guard))
+
+    def finish(self, name: str, guard: int, operand: Any = None, a: int = 0, b: int = 0, count: int = 0, fallback: Any = None) -> None:
+        self.last.append((_frame.LAST[name], operand, a, b, count, fallback, guard))
+
+    def keep(self, source: Source, guard: int) -> int:
+        """The slot, counted from the end of the tensors', that will hold this source's value."""
+        if source not in self.kept:
+            self.kept[source] = len(self.kept)
+            self.place(source, guard)
+        return self.kept[source]
+
+    def integer(self, source: Source, guard: int) -> int:
+        if source not in self.ints:
+            self.ints[source] = len(self.ints)
+            self.check(self.place(source, guard), "int", None, guard, self.ints[source])
+        return self.ints[source]
+
+    # -- one guard
+
+    def add(self, guard: Guard, number: int) -> None:
+        kind, source, expected = guard.kind, guard.source, guard.expected
+        if kind in _STATE:
+            self.finish("state", number, (_STATE[kind], expected))
+        elif kind in _SIMPLE:
+            self.check(self.place(source, number), _SIMPLE[kind], expected, number)
+        elif kind in _ON_A_PART:
+            step, name = _ON_A_PART[kind]
+            self.check(self.place(source, number).child(step, -1, number), name, expected, number)
+        else:
+            getattr(self, kind.name.lower())(source, expected, number)
+
+    def none_is(self, source: Source, expected: bool, number: int) -> None:
+        self.check(self.place(source, number), "id_is" if expected else "id_is_not", None, number)
+
+    def bool_is(self, source: Source, expected: bool, number: int) -> None:
+        self.check(self.place(source, number), "true" if expected else "false", None, number)
+
+    def length_is(self, source: Source, expected: int, number: int) -> None:
+        self.check(self.place(source, number), "length", None, number, expected)
+
+    def callable(self, source: Source, expected: Any, number: int) -> None:
+        self.check(self.place(source, number), "call", expected.function, number)
+
+    def grad_is_none(self, source: Source, expected: bool, number: int) -> None:
+        grad = self.place(source, number).child(("attr", "grad"), -1, number)
+        self.check(grad, "id_is" if expected else "id_is_not", None, number)
+
+    def same_object(self, source: Source, other: Source, number: int) -> None:
+        self.finish("same", number, a=self.keep(source, number), b=self.keep(other, number))
+
+    tensor_alias = same_object
+
+    def distinct_object(self, source: Source, other: Source, number: int) -> None:
+        self.finish("distinct", number, a=self.keep(source, number), b=self.keep(other, number))
+
+    def no_alias(self, source: Source, sources: tuple[Source, ...], number: int) -> None:
+        self.many(sources, _all_distinct, number)
+
+    def overlap(self, source: Source, spec: Any, number: int) -> None:
+        self.many(spec.sources, lambda *tensors: overlap_groups(tensors) == spec.groups, number)
+
+    def many(self, sources: tuple[Source, ...], function: Callable[..., bool], number: int) -> None:
+        slots = [self.keep(s, number) for s in sources]
+        self.finish("call", number, lambda *kept: function(*(kept[i] for i in slots)))
+
+    def autocast(self, source: None, expected: Row, number: int) -> None:
+        self.finish("state", number, (_torch.autocast_state, expected[1:], expected[0]))
+
+    def shape(self, source: Source, check: ShapeCheck, number: int) -> None:
+        slots = {name: self.integer(s, number) for name, s in check.symbols}
+        function, positions = shape_function(check), tuple(slots.values())
+        try:
+            code = instructions(check.expression, slots)
+        except NotCompiled:
+            code = None
+        self.finish("shape", number, code, count=len(code) // 2 if code else 0, fallback=lambda ints: function(*(ints[i] for i in positions)))
+
+    def tensor_match(self, source: Source, spec: TensorSpec, number: int) -> None:
+        self.tensors.append((number, source, spec))
+        self.place(source, number)
+
+    def module_state(self, source: Source, spec: Any, number: int) -> None:
+        node = self.place(source, number)
+        self.check(node, "id_is", spec.module, number)
+        self.check(node, "watch", _frame.Watch(tuple(d.namespace for d in spec.dicts), (), spec.still_same), number)
+        self.held.extend((number, t) for t in spec.tensors)
+
+    def dict_unchanged(self, source: Source, spec: Any, number: int) -> None:
+        node = self.place(source, number)
+        self.check(node, "id_is", spec.namespace, number)
+        self.check(node, "watch", _frame.Watch((spec.namespace,), (), spec.still_same), number)
+
+    def class_unchanged(self, source: Source, spec: Any, number: int) -> None:
+        node = self.place(source, number)
+        self.check(node, "id_is", spec.cls, number)
+        self.check(node, "watch", _frame.Watch((), (spec.cls,), spec.still_same), number)
+
+    # -- the whole
+
+    def program(self) -> _frame.Program:
+        first = len(self.held) + len(self.tensors)
+        for slot, (number, source, _) in enumerate(self.tensors, len(self.held)):
+            self.check(self.place(source, number), "keep", None, number, slot)
+        for source, slot in self.kept.items():
+            self.check(self.place(source, 0), "keep", None, 0, first + slot)
+        last = [self.shifted(row, first) for row in self.last]
+        if first:
+            numbers = [number for number, *_ in self.held + self.tensors]
+            last.insert(0, (_frame.LAST["tensors"], self.tensor_guards(), 0, 0, first, None, numbers[0]))
+        held = tuple(tensor for _, tensor in self.held)
+        return _frame.Program(self.root.row(), tuple(last), held, first + len(self.kept), len(self.ints))
+
+    def shifted(self, row: Row, first: int) -> Row:
+        name, operand, a, b, count, fallback, guard = row
+        if name == _frame.LAST["call"]:
+            return name, operand, first, 0, len(self.kept), fallback, guard
+        return name, operand, first + a, first + b, count, fallback, guard
+
+    def tensor_guards(self) -> Callable[..., bool]:
+        held = [(t, TensorSpec.of(t)) for _, t in self.held]
+        passed = [(source.fetch(self.frame), spec) for _, source, spec in self.tensors]
+        return _torch.tensor_check([(t, spec.sizes, spec.strides) for t, spec in held + passed])
+
+
+def _all_distinct(*values: object) -> bool:
+    return len({id(v) for v in values}) == len(values)
+
+
+def build(guards: tuple[Guard, ...], frame: FrameView) -> _frame.Program:
+    """The program of these guards. `frame` is one where they all hold: tensor checks read its tensors' dispatch keys."""
+    builder = Builder(frame)
+    for number, guard in enumerate(guards):
+        builder.add(guard, number)
+    return builder.program()
