@@ -24,6 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeT
 from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod  # the integer functions SymInts are made of
 from torch.utils._sympy.value_ranges import ValueRanges
+from torch.utils.weak import WeakIdKeyDictionary  # keyed by the object itself: == of tensors is elementwise
 
 _VALIDATOR = "torch.fx.experimental.validator"
 
@@ -138,6 +139,6 @@ SHAPE_FUNCTIONS: dict[str, Any] = {
 
 __all__ = [
     "DimDynamic", "FakeTensor", "FakeTensorConverter", "FakeTensorMode", "FloorDiv", "GuardOnDataDependentSymNode", "Max", "Min", "Mod", "ModularIndexing", "PythonMod",
-    "SLoc", "ShapeEnv", "Source", "ValueRanges", "free_unbacked_symbols", "no_translation_validation",
+    "SLoc", "ShapeEnv", "Source", "ValueRanges", "WeakIdKeyDictionary", "free_unbacked_symbols", "no_translation_validation",
     "settle_structured_log", "spare_dynamo_import",
 ]

@@ -79,8 +79,9 @@ class Recorder(TorchDispatchMode):
         self.constants[name] = value
         with self.graph.inserting_before(self._first_operation()):
             node = self.graph.get_attr(name)
-        node.meta.update(val=shapes.fakify(self.mode, value.detach(), name), parents=self.parents())
+        node.meta.update(val=self.mode.from_tensor(value, static_shapes=True), parents=self.parents())
         self.track(value, node)
+        self.track(node.meta["val"], node)
         return node
 
     def _first_operation(self) -> Node:
@@ -149,9 +150,11 @@ class Recorder(TorchDispatchMode):
     def _lift(self, value: torch.Tensor) -> torch.Tensor:
         if isinstance(value, FakeTensor):
             return value
-        fake = self.node_of(value.detach()).meta["val"]
+        with torch._C._DisableTorchDispatch():
+            value = value.detach()
+        fake = self._constant(value).meta["val"]
         if value.numel() == 1 and value.device.type == "cpu":
-            fake.constant = value.detach().clone()  # so that .item() knows it
+            fake.constant = value  # so that .item() knows it
         return fake
 
     def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -18,9 +18,10 @@ import torch
 import torch._functorch.config
 import torch.nested._internal.nested_tensor as nested
 
-from .._torch import FakeTensorConverter, FakeTensorMode, ShapeEnv, SLoc, Source, no_translation_validation, settle_structured_log, spare_dynamo_import
+from .._torch import FakeTensorMode, ShapeEnv, SLoc, Source, no_translation_validation, settle_structured_log, spare_dynamo_import
 from ..events import DimensionSpecialised, emit
 from ..provenance import UserLine
+from .twins import Converter
 
 Where = UserLine | None | Callable[[], UserLine | None]
 
@@ -110,13 +111,6 @@ class Named(Source):
         return isinstance(other, Named) and self.name == other.name
 
 
-class _Converter(FakeTensorConverter):
-    """Gives constants of the program a source: without one, torch takes torch._dynamo's."""
-
-    def from_real_tensor(self, fake_mode: Any, t: torch.Tensor, *args: Any, source: Source | None = None, **kwargs: Any) -> Any:
-        return super().from_real_tensor(fake_mode, t, *args, source=source or Named("constant"), **kwargs)
-
-
 class FakeMode(FakeTensorMode):
     """torch's fake tensor mode over a SymbolicEnv, made without importing torch._dynamo (its __init__ reads two flags from there)."""
 
@@ -135,7 +129,7 @@ class FakeMode(FakeTensorMode):
         config = torch._functorch.config
         self.allow_fallback_kernels = True
         self.propagate_real_tensors = False
-        self.fake_tensor_converter = _Converter(copy_data=False, export=False)
+        self.fake_tensor_converter = Converter()
         self.static_shapes = False
         self._allow_unsafe_data_ptr_access = config.fake_tensor_allow_unsafe_data_ptr_access
         self.allow_meta = config.fake_tensor_allow_meta

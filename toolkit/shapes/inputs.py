@@ -10,6 +10,7 @@ import torch
 
 from .._torch import DimDynamic, FakeTensor
 from .env import FakeMode, Named, SizeOf, SymbolicEnv
+from .twins import like_autograd, plain, static_meta, storage_key
 
 Dynamic = Literal["static", "dynamic", "auto"]
 
@@ -21,20 +22,22 @@ def fakify(mode: FakeMode, tensor: torch.Tensor, source_text: str = "", dynamic:
     Sizes 0 and 1 are always numbers. Tensors that are not plain strided ones go through torch's converter, with static sizes."""
     if isinstance(tensor, FakeTensor):
         return tensor
-    if not _plain(tensor):
+    if not plain(tensor):
         return mode.from_tensor(tensor, static_shapes=True, source=Named(source_text or "input"))
     symbolic = {d: how for d, how in (dynamic or {}).items() if how != "static" and tensor.size(d) > 1}
     with torch._C._DisableTorchDispatch():
-        elem = _symbolic_meta(mode, tensor, source_text, symbolic, handle) if symbolic else _static_meta(mode, tensor)
+        elem = static_meta(tensor, mode.shape_env.storages)
+        if symbolic:
+            elem = _symbolic_meta(mode, tensor, source_text, symbolic, handle)
         fake = FakeTensor(mode, elem, tensor.device)
-    fake._fuselab_storage = _storage_key(tensor)
-    return _like_autograd(fake, tensor)
+    fake._fuselab_storage = storage_key(tensor)
+    return like_autograd(fake, tensor)
 
 
 def storage_of(tensor: torch.Tensor) -> int:
     """A key that inputs which share memory have in common (the real storage's, for a fake made here)."""
     key = getattr(tensor, "_fuselab_storage", None)
-    return key if key is not None else _storage_key(tensor)
+    return key if key is not None else storage_key(tensor)
 
 
 def size_symbol(mode: FakeMode, value: int, source_text: str, handle: Any = None) -> torch.SymInt | int:
@@ -45,22 +48,6 @@ def size_symbol(mode: FakeMode, value: int, source_text: str, handle: Any = None
     symbol = env.create_symbol(value, Named(source_text), DimDynamic.DYNAMIC, None, positive=None, do_not_specialize_zero_one=True)
     env.bindings[symbol] = SizeOf(source_text, handle=handle)
     return env.create_symintnode(symbol, hint=value)
-
-
-def _storage_key(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
-
-
-def _plain(tensor: torch.Tensor) -> bool:
-    return (type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) and tensor.layout is torch.strided
-            and not tensor.is_quantized and not tensor.is_conj() and not tensor.is_neg() and not tensor.is_inference() and tensor.device.type != "meta")
-
-
-def _static_meta(mode: FakeMode, tensor: torch.Tensor) -> torch.Tensor:
-    storages, key = mode.shape_env.storages, _storage_key(tensor)
-    if key not in storages:
-        storages[key] = torch.UntypedStorage(tensor.untyped_storage().nbytes(), device="meta")
-    return torch.empty(0, dtype=tensor.dtype, device="meta").set_(storages[key], tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
 def _symbolic_meta(mode: FakeMode, tensor: torch.Tensor, source: str, dynamic: Mapping[int, Dynamic], handle: Any) -> torch.Tensor:
@@ -103,16 +90,3 @@ def _strides(env: SymbolicEnv, tensor: torch.Tensor, sizes: list[sympy.Expr], so
             result[d] = _symbol(env, value, SizeOf(source, d, "stride", handle), "dynamic")
         derived[tensor.size(d) * value] = sizes[d] * result[d]
     return result
-
-
-def _like_autograd(fake: FakeTensor, tensor: torch.Tensor) -> FakeTensor:
-    if not tensor.requires_grad:
-        return fake
-    fake.requires_grad_(True)
-    if tensor.is_leaf:
-        return fake
-    key = fake._fuselab_storage
-    with torch.enable_grad():  # not a leaf: in-place operations on it are allowed
-        fake = torch._C._functions.DelayedError("the graph's own input has no history", 1)(fake)
-    fake._fuselab_storage = key
-    return fake

@@ -1,0 +1,220 @@
+"""One trace of a torch-level graph, forward and backward, into one ATen graph.
+
+The graph is interpreted once: autograd runs for real on functional tensors over fake ones, and the recorder sits below both. Then the outputs'
+gradients are asked for in the same trace. Everything else (which inputs change, what aliases what) is read off the tensors afterwards.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from .. import shapes
+from .._torch import FakeTensor
+from ..errors import CannotTrace
+from ..provenance import UserLine, trail
+from .decompositions import RANDOM, table
+from .functionalize import Input, Plan, Planner, functionalizing, unwrapped, wrap
+from .recorder import Recorder
+
+
+@dataclass
+class Joint:
+    """The traced graph. It returns `plan.values`, then (training) the gradients of the inputs `wanted`; its placeholders are the inputs, then
+    one tangent for each differentiable value."""
+
+    graph: GraphModule
+    plan: Plan
+    inputs: list[Any]
+    tangents: list[int] = field(default_factory=list)  # which values have tangents, in placeholder order
+    wanted: list[int] = field(default_factory=list)  # which inputs' gradients are returned, in order
+
+    @property
+    def training(self) -> bool:
+        return bool(self.tangents)
+
+
+class _Line:
+    """Which torch-level node an operation belongs to: the one being interpreted, or in backward the one whose autograd node runs."""
+
+    def __init__(self) -> None:
+        self.now: tuple[int, ...] = ()
+        self.backward = False
+        self._starts: list[int] = []
+        self._nodes: list[tuple[int, ...]] = []
+
+    def enter(self, node: Node) -> None:
+        origin = node.meta.get("origin")
+        self.now = () if origin is None else (origin,)
+        self._starts.append(torch._C._autograd._get_sequence_nr())
+        self._nodes.append(self.now)
+
+    def __call__(self) -> tuple[int, ...]:
+        running = torch._C._current_autograd_node() if self.backward else None
+        if running is None:
+            return () if self.backward else self.now
+        place = bisect.bisect_right(self._starts, running._sequence_nr()) - 1
+        return self._nodes[place] if place >= 0 else ()
+
+    def where(self) -> UserLine | None:
+        return next(iter(reversed(trail.lines(self()))), None)
+
+
+def trace(gm: GraphModule, examples: Sequence[Any]) -> Joint:
+    """Trace `gm` on fake inputs. Raises CannotTrace for what is left to eager, and for every error that the program itself raises."""
+    mode = _mode_of(examples)
+    line = _Line()
+    recorder = Recorder(mode, table(), line)
+    try:
+        with _restored_state(), shapes.at(mode, line.where), mode, functionalizing(), torch.autograd.set_multithreading_enabled(False):
+            inputs, arguments = _wrap_inputs(gm, examples, recorder)
+            with recorder:
+                outputs = _interpret(gm, arguments, line)
+                plan = Planner(inputs, recorder.node_of).make(outputs)
+            joint = Joint(None, plan, list(examples))  # type: ignore[arg-type]
+            gradients = _backward(joint, inputs, recorder, line) if any(plan.differentiable) else []
+            joint.graph = recorder.finish([*plan.values, *gradients])
+    except CannotTrace:
+        raise
+    except Exception as error:
+        raise CannotTrace(f"{type(error).__name__} while tracing: {error}") from error
+    return joint
+
+
+def _mode_of(examples: Sequence[Any]) -> Any:
+    mode = next((e.fake_mode for e in examples if isinstance(e, FakeTensor)), None)
+    return mode if mode is not None else shapes.fake_mode()
+
+
+@contextlib.contextmanager
+def _restored_state() -> Iterator[None]:
+    """The graph may switch grad mode or autocast and leave it so: that is for its caller to do, not for its trace."""
+    grad, autocast = torch.is_grad_enabled(), torch.is_autocast_cache_enabled()
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(grad)
+        torch.set_autocast_cache_enabled(autocast)
+
+
+def _wrap_inputs(gm: GraphModule, examples: Sequence[Any], recorder: Recorder) -> tuple[list[Input], list[Any]]:
+    names = [n.name for n in gm.graph.nodes if n.op == "placeholder"]
+    inputs: list[Input] = []
+    arguments: list[Any] = []
+    seen: dict[int, torch.Tensor] = {}
+    for index, (name, value) in enumerate(zip(names, examples, strict=True)):
+        if not isinstance(value, torch.Tensor):
+            recorder.input(name, value)
+            arguments.append(value)
+            continue
+        inner = value.detach() if value.requires_grad or id(value) in seen else value
+        node = recorder.input(name, inner)
+        if id(value) not in seen:
+            inputs.append(wrap(index, value, inner, node))
+            seen[id(value)] = inputs[-1].seen
+        arguments.append(seen[id(value)])
+    return inputs, arguments
+
+
+def _interpret(gm: GraphModule, arguments: Sequence[Any], line: _Line) -> list[Any]:
+    """Run the torch-level graph on these values, telling `line` where we are."""
+    env: dict[Node, Any] = {}
+    given = iter(arguments)
+    last = _last_uses(gm)
+    for node in gm.graph.nodes:
+        line.enter(node)
+        if node.op == "placeholder":
+            env[node] = next(given)
+        elif node.op == "output":
+            return _flat(torch.fx.node.map_arg(node.args[0], env.__getitem__))
+        else:
+            env[node] = _call(gm, node, env)
+        for dead in last.get(node, ()):
+            del env[dead]
+    raise CannotTrace("a graph without an output")
+
+
+def _last_uses(gm: GraphModule) -> dict[Node, list[Node]]:
+    """Node -> values that nobody needs after it: autograd may free, as in eager, what the program has dropped."""
+    last: dict[Node, Node] = {}
+    for node in gm.graph.nodes:
+        last[node] = node
+        for used in node.all_input_nodes:
+            last[used] = node
+    found: dict[Node, list[Node]] = {}
+    for used, by in last.items():
+        found.setdefault(by, []).append(used)
+    return found
+
+
+def _call(gm: GraphModule, node: Node, env: dict[Node, Any]) -> Any:
+    if node.op == "get_attr":
+        return _attribute(gm, str(node.target))
+    args = torch.fx.node.map_arg(node.args, env.__getitem__)
+    kwargs = torch.fx.node.map_arg(node.kwargs, env.__getitem__)
+    if node.op == "call_function":
+        return node.target(*args, **kwargs)  # type: ignore[operator]
+    if node.op == "call_method":
+        return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+    return gm.get_submodule(str(node.target))(*args, **kwargs)
+
+
+def _attribute(gm: GraphModule, path: str) -> Any:
+    value: Any = gm
+    for name in path.split("."):
+        value = getattr(value, name)
+    if isinstance(value, torch.Tensor) and not torch._is_functional_tensor(value):
+        return torch.ops.aten.lift_fresh.default(value)
+    return value
+
+
+def _flat(result: Any) -> list[Any]:
+    return torch.utils._pytree.tree_leaves(result, is_leaf=lambda v: v is None)
+
+
+def _backward(joint: Joint, inputs: Sequence[Input], recorder: Recorder, line: _Line) -> list[Node | None]:
+    """Record the gradients of the inputs. Runs without autocast, as backward does outside an autocast block."""
+    plan = joint.plan
+    wanted = [i for i in inputs if i.primal.requires_grad]
+    joint.tangents = [k for k, yes in enumerate(plan.differentiable) if yes]
+    joint.wanted = [i.index for i in wanted]
+    outputs = [plan.wrappers[k] for k in joint.tangents]
+    tangents = [_tangent(recorder, n, plan.values[k].meta["val"]) for n, k in enumerate(joint.tangents)]
+    line.backward = True
+    start = len(recorder.graph.nodes)
+    with recorder, torch.autocast_mode_off() if hasattr(torch, "autocast_mode_off") else _no_autocast():
+        grads = torch.autograd.grad(outputs, [i.primal for i in wanted], tangents, allow_unused=True)
+        found = [None if g is None else recorder.node_of(unwrapped(g)) for g in grads]
+    if any(n.target in RANDOM for n in list(recorder.graph.nodes)[start:]):
+        raise CannotTrace("backward draws random numbers (a checkpointed region?)")
+    return found
+
+
+@contextlib.contextmanager
+def _no_autocast() -> Iterator[None]:
+    guard = torch._C._DisableAutocast()
+    try:
+        yield
+    finally:
+        del guard
+
+
+def _tangent(recorder: Recorder, number: int, like: torch.Tensor) -> torch.Tensor:
+    """The gradient that will come in for a value: laid out as the value where that is dense and static, else contiguous."""
+    static = not any(isinstance(n, torch.SymInt) for n in (*like.shape, *like.stride()))
+    if static and torch.ops.aten.is_non_overlapping_and_dense(like):
+        fake = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
+    else:
+        fake = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    fake = torch._from_functional_tensor(fake) if torch._is_functional_tensor(fake) else fake
+    recorder.input(f"tangent_{number}", fake)
+    return torch._to_functional_tensor(fake)
+
+
+Tracer = Callable[[GraphModule, Sequence[Any]], Joint]
