@@ -73,7 +73,7 @@ typedef struct Bucket {
     Version *first;
     int busy;     /* walks under way: nothing is unlinked then */
     char dead;    /* a version died during a walk */
-    char as_is;   /* the compiler does not want this code */
+    char as_is;   /* compile no more versions; what none of them fits runs as it is */
     char orphan;  /* its cache or code is gone */
 } Bucket;
 
@@ -255,8 +255,13 @@ static PyObject *end_frame(PyThreadState *thread, Frame *frame, PyObject *result
 #if PY_VERSION_HEX < 0x030C0000
     return result;
 #else
-    if (result == NULL) return _PyEval_EvalFrameDefault(thread, frame, 1);
     PyCodeObject *code = FRAME_CODE(frame);
+    if (result == NULL) {
+#if PY_VERSION_HEX >= 0x030D0000
+        frame->instr_ptr = _PyCode_CODE(code) - 1; /* not started, as on 3.12: the frame adds no line to the traceback */
+#endif
+        return _PyEval_EvalFrameDefault(thread, frame, 1);
+    }
     for (int i = 0; i < code->co_nlocalsplus; i++) Py_CLEAR(frame->localsplus[i]);
     frame->localsplus[0] = result;
     frame->stacktop = 1;
@@ -345,14 +350,14 @@ static PyObject *new_version(Bucket *b, Frame *frame, const Values *values) {
 static PyObject *run_captured(PyThreadState *thread, Frame *frame, Extra *extra, Cache *cache) {
     Bucket *b = bucket_for(extra, cache);
     if (b == NULL) return end_frame(thread, frame, NULL);
-    if (b->as_is) return run_as_is(thread, frame, 0);
+    if (b->as_is && b->first == NULL) return run_as_is(thread, frame, 0);
     Values values = values_of(frame);
     int failed;
     b->busy++;
     here.active = NULL; /* what guards call is not captured */
     PyObject *found = (PyObject *)find_version(b, &values, &failed);
     here.active = cache;
-    if (found == NULL && !PyErr_Occurred()) found = b->orphan ? Py_NewRef(Py_None) : new_version(b, frame, &values);
+    if (found == NULL && !PyErr_Occurred()) found = b->orphan || b->as_is ? Py_NewRef(Py_None) : new_version(b, frame, &values);
     leave_bucket(b);
     if (found == NULL) return end_frame(thread, frame, NULL);
     if (found != Py_None) return run_version(thread, frame, (Version *)found);

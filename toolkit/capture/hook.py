@@ -3,7 +3,7 @@
 `_frame.c` has the mechanism (PEP 523, caches in code objects, guard programs); every decision is here. A compiler is any
 object with `capture(frame: FrameView) -> Entry | Skip`. It runs with the hook off, inside `events.compilation()`; the hook
 emits FrameSeen, FrameSkipped, GuardsInstalled, GuardFailed, Recompiled, RecompileLimitHit, InternalFailure, CompileFinished.
-What it raises is contained (the frame runs in eager), unless it is a FuselabError meant for the user.
+What it raises is contained (the frame runs in eager), unless it is meant for the user (`FOR_THE_USER`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .. import options
-from ..errors import FuselabError, InternalError, RecompileLimit
+from ..errors import InternalError, RecompileLimit, Unsupported, UsageError
 from ..events import (
     CompileFinished,
     FrameSeen,
@@ -40,6 +40,7 @@ from .skipfiles import never_captured
 disabled = _frame.disabled
 Hooked = _frame.Hooked
 Arguments = tuple[Any, ...]
+FOR_THE_USER = (Unsupported, RecompileLimit, UsageError)  # what a compiler raises on purpose; all else is contained
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class Cache(_frame.Cache):
             with stage("capture"):
                 made = self.compiler.capture(view)
             version = self._install(view, made) if isinstance(made, Entry) else None
-        except FuselabError:
+        except FOR_THE_USER:
             raise
         except Exception as error:
             text = traceback.format_exc()
@@ -130,7 +131,8 @@ class Cache(_frame.Cache):
             return None
         if isinstance(made, Skip) and made.reason:
             emit(FrameSkipped(function=name, file=view.code.co_filename, line=view.code.co_firstlineno, reason=made.reason))
-        emit(CompileFinished(function=name, result="compiled" if version else "eager", stages=stages(), seconds=time.perf_counter() - start))
+        result = "compiled" if version else "eager"
+        emit(CompileFinished(function=name, result=result, stages=stages(), seconds=time.perf_counter() - start))
         return version
 
     def _install(self, view: FrameView, entry: Entry) -> _frame.Version:
@@ -144,6 +146,7 @@ class Cache(_frame.Cache):
         version = _frame.Version(program, entry.code, view.globals, entry)
         entry.version = version
         version.watch = tuple(weakref.ref(key, _Invalidate(version)) for key in entry.keys)
+        entry.keys = ()
         return version
 
 

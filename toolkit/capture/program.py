@@ -187,7 +187,8 @@ class Builder:
             code = instructions(check.expression, slots)
         except NotCompiled:
             code = None
-        self.finish("shape", number, code, count=len(code) // 2 if code else 0, fallback=lambda ints: function(*(ints[i] for i in positions)))
+        count = len(code) // 2 if code else 0
+        self.finish("shape", number, code, count=count, fallback=lambda ints: function(*(ints[i] for i in positions)))
 
     def tensor_match(self, source: Source, spec: TensorSpec, number: int) -> None:
         self.tensors.append((number, source, spec))

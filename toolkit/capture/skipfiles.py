@@ -13,17 +13,25 @@ _LIBRARIES = (
     "IPython", "ipykernel", "ipywidgets", "traitlets", "anywidget", "rich", "tqdm", "pytest", "_pytest", "pluggy", "pytest_timeout",
     "hypothesis", "setuptools", "pip", "filelock", "platformdirs", "debugpy", "pydevd", "coverage",
 )  # fmt: skip
-# Inside torch, these hold modules and steps that users compile: their frames are worth capturing.
-_CAPTURED = ("torch/nn/modules/", "torch/optim/")
-# ... but not the machinery around them.
-_MACHINERY = ("torch/nn/modules/module.py", "torch/nn/modules/lazy.py")
+# Inside torch, what users compile without writing it: forward of a layer, the step of an optimizer. Not the machinery around.
+_LAYERS, _OPTIMIZERS = "torch/nn/modules/", "torch/optim/"
+_MACHINERY = ("torch/optim/optimizer.py", "torch/optim/lr_scheduler.py", "torch/optim/swa_utils.py")
 _OURS = ("toolkit", "magics", "widgets", "fuselab")
 _GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
 def never_captured(code: types.CodeType) -> bool:
     """Whether frames of this code run as they are in every compilation (unless the code is the wrapped function's own)."""
-    return bool(code.co_flags & _GENERATORS) or is_library(code.co_filename)
+    if code.co_flags & _GENERATORS:
+        return True
+    return is_library(code.co_filename) and not _is_compute_of_torch(code)
+
+
+def _is_compute_of_torch(code: types.CodeType) -> bool:
+    path = code.co_filename.removeprefix(_torch_folder() + "/")
+    if path.startswith(_LAYERS):
+        return code.co_name == "forward"
+    return path.startswith(_OPTIMIZERS) and not path.startswith(_MACHINERY) and not code.co_name.startswith("__")
 
 
 @cache
@@ -31,8 +39,6 @@ def is_library(filename: str) -> bool:
     """Whether a file belongs to Python, a library of the list, or fuselab. `<frozen ...>` does; cells and `<string>` do not."""
     if filename.startswith("<"):
         return filename.startswith(("<frozen", "<__array_function__", "<attrs generated"))
-    if any(part in filename for part in _CAPTURED) and filename.startswith(_torch_folder()):
-        return any(part in filename for part in _MACHINERY)
     return filename.startswith(_prefixes())
 
 

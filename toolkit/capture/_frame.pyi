@@ -1,0 +1,68 @@
+"""The frame hook's mechanism, in C (PEP 523). Decisions are in hook.py, guard programs are built in program.py."""
+
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any, Self
+
+ACCESS: dict[str, int]  # accessors of the guard program
+CHECK: dict[str, int]  # its checks of one value
+LAST: dict[str, int]  # its checks after the tree
+SHAPE: dict[str, int]  # instructions of conditions over sizes
+
+class Watch:
+    """Dicts and classes that must not change: version numbers first, `exact()` when one moved."""
+
+    def __new__(cls, dicts: tuple[dict[Any, Any], ...], classes: tuple[type, ...], exact: Callable[[], bool]) -> Self: ...
+    def holds(self) -> bool: ...
+
+class Program:
+    """Guards as a tree of accesses (see _program.h for the tuples)."""
+
+    def __new__(cls, root: tuple[Any, ...], last: tuple[Any, ...], held: tuple[Any, ...], slots: int, ints: int) -> Self: ...
+    def check(self, arguments: tuple[Any, ...], globals: dict[str, Any], builtins: dict[str, Any], function: FunctionType) -> int:
+        """The position of a guard that fails, or -1."""
+
+class Version:
+    """One compiled version of a code object."""
+
+    def __new__(cls, program: Program, code: CodeType, globals: dict[str, Any], entry: Any) -> Self: ...
+    entry: Any
+    code: CodeType
+    program: Program
+    watch: Any
+    hits: int
+    alive: bool
+    def invalidate(self) -> None: ...
+
+class Cache:
+    """All versions of one compiler. A subclass has
+    `miss(code, globals, builtins, function, arguments, versions) -> Version | None`."""
+
+    root: CodeType | None
+    def forget(self) -> None: ...
+    def versions(self) -> list[Version]: ...
+
+class Hooked:
+    """Calls `fn` with `cache` active in this thread; binds as a method."""
+
+    def __init__(self, fn: Callable[..., Any], cache: Cache) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, instance: Any, owner: type | None = None) -> Any: ...
+    @property
+    def __wrapped__(self) -> Callable[..., Any]: ...
+    @property
+    def cache(self) -> Cache: ...
+
+class disabled:
+    """Calls `fn` with the hook off in this thread; binds as a method."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, instance: Any, owner: type | None = None) -> Any: ...
+    @property
+    def __wrapped__(self) -> Callable[..., Any]: ...
+
+def set_never_captured(function: Callable[[CodeType], bool], /) -> None: ...
+def skip(code: CodeType, /) -> None: ...
+def active() -> Cache | None: ...
+def is_installed() -> bool: ...
