@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import sympy
 import torch
@@ -138,9 +138,9 @@ class Evaluate:
         shape = tuple(self.sizes[: len(self.sizes) - self.reduction_rank]) + (1,) * self.reduction_rank
         target[at.expand(shape)] = value.to(target.dtype).expand(shape)
 
-    def indirect_indexing(self, value: torch.Tensor, size: Expr, check: bool = True) -> sympy.Symbol:
+    def indirect_indexing(self, value: torch.Tensor, size: Expr, check: bool | Literal["strict"] = True) -> sympy.Symbol:
         n = number(size, self.values)
-        wrapped = torch.where(value < 0, value + n, value).to(torch.int64)
+        wrapped = (value if check == "strict" else torch.where(value < 0, value + n, value)).to(torch.int64)
         if check and not self.masks and bool(((wrapped < 0) | (wrapped >= n)).any()):
             raise IndexError(f"index out of range for size {n}")
         self._loaded += 1

@@ -274,13 +274,14 @@ Output = Buffer | ReinterpretView | sympy.Expr | int | float | bool | None
 @dataclass
 class LoweredGraph:
     """`inputs` in call order: a name for each; `input_buffers[name]` for tensors, `scalars[name]` (a sympy.Symbol) for SymInt inputs.
-    `symbols[s] = (input name, dim)` says how each size symbol is read off an input (dim None: it is the input).
+    `symbols[s] = (input name, dim)` says how each size symbol is read off an input (dim None: it is the input), `hints[s]` its likely value.
     `operations` are ComputedBuffer, ExternKernel and MultiOutput in program order."""
 
     inputs: list[str] = field(default_factory=list)
     input_buffers: dict[str, InputBuffer] = field(default_factory=dict)
     scalars: dict[str, sympy.Symbol] = field(default_factory=dict)
     symbols: dict[sympy.Symbol, tuple[str, int | None]] = field(default_factory=dict)
+    hints: dict[sympy.Symbol, int] = field(default_factory=dict)
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     operations: list[Buffer] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)

@@ -49,8 +49,9 @@ class Ops(Protocol):
     def scan(self, dtype: torch.dtype, kind: Literal["sum", "prod", "max", "min", "logcumsumexp"], value: Value) -> Value:
         """Inclusive scan of `value` along the (single) reduction index; the result is defined at every step of it."""
 
-    def indirect_indexing(self, value: Value, size: sympy.Expr, check: bool = True) -> sympy.Expr:
-        """A loaded integer as an index expression: negative ones are wrapped by `size`; with `check`, out of range raises as eager does."""
+    def indirect_indexing(self, value: Value, size: sympy.Expr, check: bool | Literal["strict"] = True) -> sympy.Expr:
+        """A loaded integer as an index expression: negative ones are wrapped by `size`; with `check`, out of range raises as eager does;
+        "strict" does not wrap: negative ones are out of range too (gather, embedding)."""
 
     def masked(self, mask: Value, body: Callable[[], Value], other: float | int | bool) -> Value:
         """`body()` where `mask`, else `other`; loads inside are not done where the mask is false."""

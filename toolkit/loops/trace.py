@@ -110,7 +110,7 @@ class Trace:
         self._write("store_reduction", (name, index, value))
         self.writes.append(Access(name, index, "reduction"))
 
-    def indirect_indexing(self, value: Ref, size: Expr, check: bool = True) -> sympy.Symbol:
+    def indirect_indexing(self, value: Ref, size: Expr, check: bool | Literal["strict"] = True) -> sympy.Symbol:
         ref = self._write("indirect_indexing", (value, size, check))
         loaded = symbol(f"at{ref.number}")
         if loaded not in self.indirect:

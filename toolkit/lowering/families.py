@@ -1,5 +1,5 @@
 """Importing this fills the rule table."""
 
-from . import pointwise, reduction, view
+from . import activation, creation, indexing, joining, matmul, pointwise, pooling, reduction, view
 
-FAMILIES = (pointwise, view, reduction)
+FAMILIES = (pointwise, activation, view, joining, reduction, indexing, creation, pooling, matmul)

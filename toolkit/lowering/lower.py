@@ -63,14 +63,19 @@ class Lowering(fx.Interpreter):
             variable = expr(val)
             if isinstance(variable, sympy.Symbol):
                 graph.scalars[name] = variable
-                graph.symbols.setdefault(variable, (name, None))
+                self._symbol(variable, val, name, None)
             return variable
         return val
 
     def _read_symbols(self, name: str, val: torch.Tensor) -> None:
-        for dim, size in enumerate(exprs(val.shape)):
+        for dim, (n, size) in enumerate(zip(val.shape, exprs(val.shape), strict=True)):
             if isinstance(size, sympy.Symbol):
-                self.builder.graph.symbols.setdefault(size, (name, dim))
+                self._symbol(size, n, name, dim)
+
+    def _symbol(self, variable: sympy.Symbol, value: Any, name: str, dim: int | None) -> None:
+        graph = self.builder.graph
+        if graph.symbols.setdefault(variable, (name, dim)) == (name, dim) and isinstance(value.node.hint, int):
+            graph.hints[variable] = value.node.hint
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         value = self.fetch_attr(target)

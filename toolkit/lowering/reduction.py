@@ -179,17 +179,18 @@ lowers("all.default", "all.dim", "all.dims")(_truth("all"))
 
 
 def moments(b: Builder, x: TensorBox, dim: Any, correction: Any, keepdim: bool) -> tuple[TensorBox, TensorBox]:
-    """(variance, mean) in the compute dtype, by Welford's recurrence."""
+    """(variance, mean) in the compute dtype: the mean, then the mean of squared distances from it."""
     x = cast(b, x, compute_dtype(x.dtype))
     if not axes(x, dim):
-        dim = None
-        x, shape = reshaped(x, (ONE,)), x.size
-        spread, centre = moments(b, x, 0, correction, False)
-        return reshaped(spread, shape), reshaped(centre, shape)
+        x, shape = reshaped(x, (*x.size, ONE)), x.size
+        return tuple(reshaped(v, shape) for v in moments(b, x, len(shape), correction, False))  # type: ignore[return-value]
     n = count(x, dim)
-    m2, centre = (reduced(b, "welford", x, dim, keepdim, x.dtype, output) for output in (1, 0))
+    centre = _mean(b, x, dim, True)
+    b.realize(centre)
+    squares = elementwise(b, lambda v, m: ops.square(ops.sub(v, m)), (x, centre), x.dtype)
+    total = reduced(b, "sum", squares, dim, keepdim)
     freedom = sympy.Max(n - (1 if correction is None else correction), 0)
-    return elementwise(b, ops.truediv, (m2, freedom), x.dtype), centre
+    return elementwise(b, ops.truediv, (total, freedom), x.dtype), centre if keepdim else reshaped(centre, total.size)
 
 
 def _dims_and_correction(dim: Any, correction: Any, unbiased: bool) -> tuple[Any, Any]:

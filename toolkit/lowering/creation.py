@@ -1,0 +1,141 @@
+"""Tensors from nothing: constants, counters, masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from ..loops.ir import TensorBox
+from ..loops.layout import Expr
+from ..loops.ops import Index, Value, ops
+from .build import Builder, expr, exprs
+from .promotion import compute_dtype, full, scalar_dtype
+from .table import RULES, lowers
+
+
+def made(b: Builder, size: Sequence[Any], value: Any, dtype: torch.dtype | None) -> TensorBox:
+    dtype = dtype or b.val.dtype
+    return NotImplemented if dtype.is_complex else full(b, exprs(size), expr(value), dtype, b.val.device)
+
+
+@lowers("full.default")
+def full_(b: Builder, size: Sequence[Any], value: Any, dtype: torch.dtype | None = None, **where: Any) -> TensorBox:
+    return made(b, size, value, dtype or scalar_dtype(value))
+
+
+@lowers("full_like.default")
+def full_like(b: Builder, x: TensorBox, value: Any, **where: Any) -> TensorBox:
+    return made(b, x.size, value, where.get("dtype"))
+
+
+@lowers("zeros.default", "empty.memory_format", "zeros_like.default", "empty_like.default", "empty_strided.default", "empty_permuted.default",
+        "new_zeros.default", "new_empty.default", "new_empty_strided.default")
+def zeros(b: Builder, *args: Any, **where: Any) -> TensorBox:
+    """Empty tensors are zeros too: what eager leaves in them is nobody's business."""
+    return made(b, b.val.shape, 0, None)
+
+
+@lowers("ones.default", "ones_like.default", "new_ones.default")
+def ones(b: Builder, *args: Any, **where: Any) -> TensorBox:
+    return made(b, b.val.shape, 1, None)
+
+
+@lowers("new_full.default")
+def new_full(b: Builder, x: TensorBox, size: Sequence[Any], value: Any, **where: Any) -> TensorBox:
+    return made(b, size, value, None)
+
+
+@lowers("fill.Scalar", "fill.Tensor")
+def fill(b: Builder, x: TensorBox, value: Any) -> TensorBox:
+    from .promotion import operand
+
+    load = operand(value, (), x.dtype)
+    return b.pointwise(lambda index: load(()), x.size, x.dtype, (value,) if isinstance(value, TensorBox) else (), x.device)
+
+
+def counted(b: Builder, length: Expr, start: Any, step: Any, dtype: torch.dtype) -> TensorBox:
+    """start + step * i, in integers or in the dtype that eager counts in."""
+
+    def inner(index: Index) -> Value:
+        if not dtype.is_floating_point:
+            return ops.index_expr(expr(start) + expr(step) * index[0], dtype)
+        wide = torch.float64 if dtype in (torch.float32, torch.float64) else torch.float32
+        i = ops.index_expr(index[0], wide)
+        value = ops.add(ops.constant(float(start), wide), ops.mul(i, ops.constant(float(step), wide)))
+        return ops.to_dtype(value, dtype, wide)
+
+    return b.pointwise(inner, (length,), dtype, (), b.val.device)
+
+
+@lowers("arange.default", "arange.start", "arange.start_step")
+def arange(b: Builder, *bounds: Any, **where: Any) -> TensorBox:
+    start, step = (bounds[0] if len(bounds) > 1 else 0), (bounds[2] if len(bounds) > 2 else where.get("step", 1))
+    floats = any(isinstance(v, (float, sympy.Float)) for v in (start, step))
+    if (floats and not b.val.dtype.is_floating_point) or (b.val.dtype.is_floating_point and isinstance(start, sympy.Expr) and not start.is_number):
+        return NotImplemented
+    return counted(b, exprs(b.val.shape)[0], start, step, b.val.dtype)
+
+
+def iota(b: Builder, length: Any, *, start: Any, step: Any, dtype: torch.dtype, device: Any = None, requires_grad: bool = False) -> TensorBox:
+    return counted(b, expr(length), start, step, dtype)
+
+
+RULES[torch.ops.prims.iota.default] = iota
+
+
+@lowers("linspace.default")
+def linspace(b: Builder, start: Any, end: Any, steps: int, **where: Any) -> TensorBox:
+    dtype = b.val.dtype
+    if not dtype.is_floating_point or not all(isinstance(v, (int, float)) for v in (start, end)) or steps < 2:
+        return NotImplemented
+    compute = compute_dtype(dtype)
+    step = torch.tensor((float(end) - float(start)) / (steps - 1), dtype=compute).item()
+
+    def inner(index: Index) -> Value:
+        """From the nearer end, as eager does."""
+        low = ops.add(ops.constant(float(start), compute), ops.mul(ops.index_expr(index[0], compute), ops.constant(step, compute)))
+        high = ops.sub(ops.constant(float(end), compute), ops.mul(ops.index_expr(steps - 1 - index[0], compute), ops.constant(step, compute)))
+        near = ops.lt(ops.index_expr(index[0], torch.int64), ops.constant(steps // 2, torch.int64))
+        return ops.where(near, low, high)
+
+    return b.pointwise(inner, exprs(b.val.shape), dtype, (), b.val.device)
+
+
+@lowers("eye.default", "eye.m")
+def eye(b: Builder, *args: Any, **where: Any) -> TensorBox:
+    dtype = b.val.dtype
+    if dtype.is_complex:
+        return NotImplemented
+
+    def inner(index: Index) -> Value:
+        same = ops.eq(ops.index_expr(index[0], torch.int64), ops.index_expr(index[1], torch.int64))
+        return same if dtype is torch.bool else ops.where(same, ops.constant(1, dtype), ops.constant(0, dtype))
+
+    return b.pointwise(inner, exprs(b.val.shape), dtype, (), b.val.device)
+
+
+def _triangle(b: Builder, x: TensorBox, diagonal: int, lower: bool) -> TensorBox:
+    if x.dtype.is_complex:
+        return NotImplemented
+    load, dtype = x.loader(), x.dtype
+
+    def inner(index: Index) -> Value:
+        distance = ops.index_expr(index[-1] - index[-2], torch.int64)
+        limit = ops.constant(int(diagonal), torch.int64)
+        keep = ops.le(distance, limit) if lower else ops.ge(distance, limit)
+        return ops.where(keep, load(index), ops.constant(False if dtype is torch.bool else 0, dtype))
+
+    return b.pointwise(inner, x.size, dtype, (x,))
+
+
+@lowers("tril.default")
+def tril(b: Builder, x: TensorBox, diagonal: int = 0) -> TensorBox:
+    return _triangle(b, x, diagonal, True)
+
+
+@lowers("triu.default")
+def triu(b: Builder, x: TensorBox, diagonal: int = 0) -> TensorBox:
+    return _triangle(b, x, diagonal, False)

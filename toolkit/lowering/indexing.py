@@ -1,0 +1,282 @@
+"""Reads and writes at loaded positions: index, gather, embedding, scatter, index_put, index_add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..loops.ir import Buffer, TensorBox
+from ..loops.layout import ONE, ZERO, Expr, product
+from ..loops.ops import Index, Value, ops
+from .build import Builder
+from .pointwise import clone, where
+from .promotion import LOW, broadcast, cast, compute_dtype, elementwise, operand
+from .reshape import unflatten
+from .table import RULES, lowers
+from .view import alias, reshaped, wrapped
+
+# -- reads ------------------------------------------------------------------------------------------------------------
+
+
+@lowers("embedding.default")
+def embedding(b: Builder, weight: TensorBox, indices: TensorBox, *ignored: Any) -> TensorBox:
+    load, at, rank, rows = weight.loader(), indices.loader(), len(indices.size), weight.size[0]
+
+    def inner(index: Index) -> Value:
+        row = ops.indirect_indexing(at(index[:rank]), rows, "strict")
+        return load((row, *index[rank:]))
+
+    return b.pointwise(inner, (*indices.size, *weight.size[1:]), weight.dtype, (weight, indices), weight.device, work=2)
+
+
+@lowers("index_select.default")
+def index_select(b: Builder, x: TensorBox, dim: int, indices: TensorBox) -> TensorBox:
+    if not x.size:
+        return clone(b, x)
+    dim = wrapped(dim, len(x.size))
+    load, at = x.loader(), reshaped(indices, (product(indices.size),)).loader()
+
+    def inner(index: Index) -> Value:
+        return load((*index[:dim], ops.indirect_indexing(at((index[dim],)), x.size[dim], "strict"), *index[dim + 1 :]))
+
+    size = (*x.size[:dim], product(indices.size), *x.size[dim + 1 :])
+    return b.pointwise(inner, size, x.dtype, (x, indices), x.device, work=2)
+
+
+@lowers("gather.default")
+def gather(b: Builder, x: TensorBox, dim: int, indices: TensorBox, sparse_grad: bool = False) -> TensorBox:
+    shape = indices.size
+    x, indices = (v if v.size else reshaped(v, (ONE,)) for v in (x, indices))
+    dim = wrapped(dim, len(x.size))
+    load, at = x.loader(), indices.loader()
+
+    def inner(index: Index) -> Value:
+        return load((*index[:dim], ops.indirect_indexing(at(index), x.size[dim], "strict"), *index[dim + 1 :]))
+
+    return reshaped(b.pointwise(inner, indices.size, x.dtype, (x, indices), x.device, work=2), shape)
+
+
+@lowers("take.default")
+def take(b: Builder, x: TensorBox, indices: TensorBox) -> TensorBox:
+    load, at, total = x.loader(), indices.loader(), product(x.size)
+
+    def inner(index: Index) -> Value:
+        return load(unflatten(ops.indirect_indexing(at(index), total), x.size))
+
+    return b.pointwise(inner, indices.size, x.dtype, (x, indices), x.device, work=2)
+
+
+class Picked:
+    """Where `x[indices]` reads or writes: `size` of the result, and `position(index)`, the full index of `x` (it loads the indices)."""
+
+    def __init__(self, x: TensorBox, indices: Sequence[TensorBox | None]) -> None:
+        self.x = x
+        self.tensors = [t for t in indices if t is not None]
+        self.dims = [d for d, t in enumerate(indices) if t is not None]
+        self.shape = broadcast([t.size for t in self.tensors])
+        self.kept = [d for d in range(len(x.size)) if d not in self.dims]
+        adjacent = self.dims == list(range(self.dims[0], self.dims[-1] + 1))
+        self.start = self.dims[0] if adjacent else 0
+        rest = [x.size[d] for d in self.kept]
+        self.size = (*rest[: self.start], *self.shape, *rest[self.start :])
+        self.loads = [operand(t, self.shape, t.dtype) for t in self.tensors]
+
+    def position(self, index: Index) -> Index:
+        inside = index[self.start : self.start + len(self.shape)]
+        rest = (*index[: self.start], *index[self.start + len(self.shape) :])
+        full: list[Expr] = [ZERO] * len(self.x.size)
+        for d, i in zip(self.kept, rest, strict=True):
+            full[d] = i
+        for d, load in zip(self.dims, self.loads, strict=True):
+            full[d] = ops.indirect_indexing(load(inside), self.x.size[d])
+        return tuple(full)
+
+
+def plain_indices(indices: Sequence[TensorBox | None]) -> bool:
+    """Integers only: a mask's positions depend on data."""
+    tensors = [t for t in indices if t is not None]
+    return bool(tensors) and all(t.dtype in (torch.int64, torch.int32, torch.int16, torch.int8) for t in tensors)
+
+
+@lowers("index.Tensor", "_unsafe_index.Tensor")
+def index(b: Builder, x: TensorBox, indices: Sequence[TensorBox | None]) -> TensorBox:
+    if not plain_indices(indices):
+        return NotImplemented
+    picked, load = Picked(x, indices), x.loader()
+    return b.pointwise(lambda i: load(picked.position(i)), picked.size, x.dtype, (x, *picked.tensors), x.device, work=2)
+
+
+# -- writes -----------------------------------------------------------------------------------------------------------
+
+
+def fresh(b: Builder, x: TensorBox) -> tuple[TensorBox, Buffer]:
+    """A copy of `x` to write into."""
+    copy = clone(b, x)
+    copy.storage.stride = b.eager_stride(x.size)
+    return copy, b.realize(copy)
+
+
+def accumulated(b: Builder, x: TensorBox, write: Callable[[TensorBox, Buffer], None]) -> TensorBox:
+    """Atomic additions into a copy of `x`, low precision in float32."""
+    copy, buffer = fresh(b, cast(b, x, compute_dtype(x.dtype)))
+    write(copy, buffer)
+    return cast(b, copy, x.dtype) if x.dtype in LOW else copy
+
+
+def _scattered(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: Any, add: bool) -> TensorBox:
+    if x.dtype.is_complex or (add and x.dtype is torch.bool):
+        return NotImplemented
+    shape = x.size
+    x, indices = (v if v.size else reshaped(v, (ONE,)) for v in (x, indices))
+    src = reshaped(src, (ONE,)) if isinstance(src, TensorBox) and not src.size else src
+    dim = wrapped(dim, len(x.size))
+
+    def write(copy: TensorBox, buffer: Buffer) -> None:
+        at, value = indices.loader(), _value_loader(src, indices.size, copy.dtype)
+
+        def place(index: Index) -> Index:
+            return (*index[:dim], ops.indirect_indexing(at(index), x.size[dim], "strict"), *index[dim + 1 :])
+
+        sources = [t for t in (indices, src) if isinstance(t, TensorBox)]
+        b.scatter(buffer, value, indices.size, place, sources, "atomic_add" if add else None)
+
+    if add:
+        return reshaped(accumulated(b, x, write), shape)
+    copy, buffer = fresh(b, x)
+    write(copy, buffer)
+    return reshaped(copy, shape)
+
+
+def _value_loader(src: Any, size: Sequence[Expr], dtype: torch.dtype) -> Callable[[Index], Value]:
+    """`src` may be larger than `size`: its first elements are meant."""
+    if not isinstance(src, TensorBox):
+        return operand(src, size, dtype)
+    load, source = src.loader(), src.dtype
+    if source == dtype or compute_dtype(source) == dtype:
+        return load
+    return lambda index: ops.to_dtype(load(index), dtype, source)
+
+
+@lowers("scatter.src", "scatter.value")
+def scatter(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: Any) -> TensorBox:
+    return _scattered(b, x, dim, indices, src, False)
+
+
+@lowers("scatter_add.default")
+def scatter_add(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: TensorBox) -> TensorBox:
+    return _scattered(b, x, dim, indices, src, True)
+
+
+@lowers("scatter.reduce", "scatter.value_reduce")
+def scatter_reduced(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: Any, *, reduce: str) -> TensorBox:
+    return _scattered(b, x, dim, indices, src, True) if reduce == "add" else NotImplemented
+
+
+@lowers("scatter_reduce.two")
+def scatter_reduce(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: TensorBox, reduce: str, include_self: bool = True) -> TensorBox:
+    return _scattered(b, x, dim, indices, src, True) if reduce == "sum" and include_self else NotImplemented
+
+
+@lowers("index_put.default", "_unsafe_index_put.default")
+def index_put(b: Builder, x: TensorBox, indices: Sequence[TensorBox | None], values: TensorBox, accumulate: bool = False) -> TensorBox:
+    if _is_one_mask(x, indices) and not accumulate and not values.size:
+        mask = reshaped(indices[0], (*indices[0].size, *[ONE] * (len(x.size) - len(indices[0].size))))  # type: ignore[union-attr, arg-type]
+        return where(b, mask, cast(b, values, x.dtype), x)
+    if not plain_indices(indices) or x.dtype.is_complex or (accumulate and x.dtype is torch.bool):
+        return NotImplemented
+
+    def write(copy: TensorBox, buffer: Buffer) -> None:
+        picked = Picked(copy, indices)
+        value = operand(values, picked.size, copy.dtype)
+        b.scatter(buffer, value, picked.size, picked.position, (*picked.tensors, values), "atomic_add" if accumulate else None)
+
+    if accumulate:
+        return accumulated(b, x, write)
+    copy, buffer = fresh(b, x)
+    write(copy, buffer)
+    return copy
+
+
+def _is_one_mask(x: TensorBox, indices: Sequence[TensorBox | None]) -> bool:
+    tensors = [t for t in indices if t is not None]
+    return len(tensors) == 1 and indices[0] is not None and tensors[0].dtype is torch.bool
+
+
+def _along(b: Builder, x: TensorBox, dim: int, indices: TensorBox, value: Callable[[torch.dtype], Callable[[Index], Value]],
+           sources: Sequence[TensorBox], add: bool) -> TensorBox:
+    """Write whole slices of dimension `dim`: index_add, index_copy, index_fill."""
+    if not x.size or x.dtype.is_complex or (add and x.dtype is torch.bool):
+        return NotImplemented
+    dim = wrapped(dim, len(x.size))
+    rows = reshaped(indices, (product(indices.size),))
+    size = (*x.size[:dim], rows.size[0], *x.size[dim + 1 :])
+
+    def write(copy: TensorBox, buffer: Buffer) -> None:
+        at = rows.loader()
+
+        def place(index: Index) -> Index:
+            return (*index[:dim], ops.indirect_indexing(at((index[dim],)), x.size[dim], "strict"), *index[dim + 1 :])
+
+        b.scatter(buffer, value(copy.dtype), size, place, (rows, *sources), "atomic_add" if add else None)
+
+    if add:
+        return accumulated(b, x, write)
+    copy, buffer = fresh(b, x)
+    write(copy, buffer)
+    return copy
+
+
+@lowers("index_add.default")
+def index_add(b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: TensorBox, *, alpha: Any = 1) -> TensorBox:
+    if x.dtype is torch.bool or not source.size:
+        return NotImplemented
+    scaled = source if alpha == 1 else elementwise(b, ops.mul, (source, alpha), source.dtype)
+    return _along(b, x, dim, indices, lambda dtype: operand(scaled, scaled.size, dtype), (scaled,), True)
+
+
+@lowers("index_copy.default")
+def index_copy(b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: TensorBox) -> TensorBox:
+    if len(source.size) != len(x.size):
+        return NotImplemented
+    return _along(b, x, dim, indices, lambda dtype: operand(source, source.size, dtype), (source,), False)
+
+
+@lowers("index_fill.int_Scalar", "index_fill.int_Tensor")
+def index_fill(b: Builder, x: TensorBox, dim: int, indices: TensorBox, value: Any) -> TensorBox:
+    tensors = (value,) if isinstance(value, TensorBox) else ()
+    return _along(b, x, dim, indices, lambda dtype: operand(value, (), dtype) if not tensors else _zero_rank(value, dtype), tensors, False)
+
+
+def _zero_rank(value: TensorBox, dtype: torch.dtype) -> Callable[[Index], Value]:
+    load = operand(value, (), dtype)
+    return lambda index: load(())
+
+
+# -- mutation of inputs -----------------------------------------------------------------------------------------------
+
+
+@lowers("copy.default")
+def copy(b: Builder, x: TensorBox, src: TensorBox, non_blocking: bool = False) -> TensorBox:
+    """Functional copy: `src` broadcast and converted to what `x` is."""
+    if x.dtype.is_complex or src.dtype.is_complex:
+        return NotImplemented
+    load = operand(src, x.size, x.dtype)
+    return b.pointwise(load, x.size, x.dtype, (src,), x.device)
+
+
+def copy_(b: Builder, x: TensorBox, src: TensorBox, non_blocking: bool = False) -> TensorBox:
+    """The epilogue of a mutated input. If `src` reads it, `src` gets memory first."""
+    target = b.realize(x)
+    layout = b.strided(x)
+    if layout is None or x.dtype.is_complex:
+        return NotImplemented
+    if not src.storage.realized and target.name in src.storage.reads:
+        b.realize(src)
+    data = copy(b, x, alias(b, src)).storage.data
+    b.mutate(target, data, layout)  # type: ignore[arg-type]
+    return x
+
+
+RULES[torch.ops.aten.copy_.default] = copy_
