@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import os
 import sysconfig
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .. import shapes
+from .. import _torch, shapes
 from ..provenance import UserLine
+from .assumptions import Guard, GuardKind, OverlapSpec, ShapeCheck
+from .checks import overlap_groups
 from .effects import Effects
 from .graph import GraphBuilder
-from .guards import Guard, GuardKind, GuardSet
-from .source import ConstSource, Source
+from .guards import GuardSet
+from .source import ConstSource, SizeSource, Source, StrideSource
+from .state import DEVICES
 
 if TYPE_CHECKING:
+    from .breaks import BreakGraph
+    from .graph import GraphInput
     from .interpreter import Interpreter
     from .record import CodeRecord
     from .variables.base import VariableTracker
@@ -46,12 +52,14 @@ class Trace:
         self.record = record
         self.dynamic = dynamic
         self.fake = shapes.fake_mode()
+        self.fake.shape_env.where = self.line
         self.guards = GuardSet()
         self.effects = Effects()
         self.graph = GraphBuilder(self)
         self.handled: VariableTracker | None = None  # sys.exception() of the traced program
         self.stack: list[Interpreter] = []
         self.steps = 0
+        self.classes: set[type] = set()  # those whose attributes are guarded
 
     @property
     def current(self) -> Interpreter:
@@ -76,3 +84,54 @@ class Trace:
         """Where the trace is, innermost first, without lines of libraries; if all are, the innermost of all."""
         lines = [tx.here() for tx in reversed(self.stack)]
         return tuple(line for line in lines if not is_library(line.file)) or tuple(lines[:1])
+
+    def line(self) -> UserLine | None:
+        """The innermost user's line, for guards on sizes."""
+        lines = self.user_lines() if self.stack else ()
+        return lines[0] if lines else None
+
+    def locate(self, broken: BreakGraph) -> None:
+        """Note where the trace is, the first time `broken` is met."""
+        if broken.step is None and self.stack:
+            broken.step = self.step
+            broken.lines = self.user_lines()
+            positions = self._user_frame().instruction.positions
+            if positions.lineno == positions.end_lineno and positions.col is not None:
+                broken.columns = (positions.col, positions.end_col or 0)
+
+    def _user_frame(self) -> Interpreter:
+        return next((tx for tx in reversed(self.stack) if not is_library(tx.code.co_filename)), self.stack[-1])
+
+    # -- guards at the end ----------------------------------------------------------------------------------------------------
+
+    def torch_guards(self) -> None:
+        """What a graph relies on besides its inputs: the state of torch, and how inputs alias."""
+        self.guards.add(Guard(GuardKind.GRAD_MODE, None, self.grad_at_start))
+        self.guards.add(Guard(GuardKind.DEFAULT_DTYPE, None, torch.get_default_dtype()))
+        devices = {"cpu"} | {i.value.device.type for i in self.graph.inputs if isinstance(i.value, torch.Tensor)}
+        for device in sorted(devices & set(DEVICES)):
+            self.guards.add(Guard(GuardKind.AUTOCAST, None, (device, *_torch.autocast_state(device))))
+        self._alias_guards([i for i in self.graph.inputs if isinstance(i.value, torch.Tensor)])
+
+    def _alias_guards(self, tensors: list[GraphInput]) -> None:
+        sources = tuple(i.source for i in tensors)
+        if len(sources) > 1:
+            self.guards.add(Guard(GuardKind.NO_ALIAS, sources[0], sources))
+        written = any(i.example._version for i in tensors)
+        groups = overlap_groups(tuple(i.value for i in tensors))
+        if len(sources) > 1 and (written or groups):
+            self.guards.add(Guard(GuardKind.OVERLAP, sources[0], OverlapSpec(sources, groups)))
+
+    def shape_guards(self) -> None:
+        """What was assumed about symbols, in terms of the inputs."""
+        where = {symbol.name: _source_of(of) for symbol, of in shapes.symbols(self.fake).items()}
+        for assumed in shapes.guards(self.fake):
+            used = tuple((n, where[n]) for n in sorted({s.name for s in assumed.condition.free_symbols}) if n in where)
+            if used:
+                self.guards.add(Guard(GuardKind.SHAPE, used[0][1], ShapeCheck(assumed.text, used), assumed.where))
+
+
+def _source_of(size: shapes.SizeOf) -> Source:
+    if size.dim is None:
+        return size.handle
+    return (StrideSource if size.what == "stride" else SizeSource)(size.handle, size.dim)

@@ -115,9 +115,9 @@ class UserFunctionVariable(FunctionVariable):
         return [self._default(tx, v, lambda base, i=i: DefaultsSource(base, i)) for i, v in enumerate(values)]
 
     def _kwdefaults(self, tx: Interpreter) -> dict[str, VariableTracker]:
-        values = self.fn.__kwdefaults__ or {}
-        made = {name: LazyVariable(v, KwDefaultsSource(self._source(), name)) for name, v in values.items()}
-        return {name: tx.wrap_constant(v.value) if self.source is None else v for name, v in made.items()}
+        values, held = self.fn.__kwdefaults__ or {}, isinstance(self._source(), ConstSource)
+        place = functools.partial(KwDefaultsSource, self._source())
+        return {n: tx.wrap_constant(v) if held and isinstance(v, ATOMS) else LazyVariable(v, place(n)) for n, v in values.items()}
 
     def _default(self, tx: Interpreter, value: object, place: Callable[[Source], Source]) -> VariableTracker:
         return tx.wrap_constant(value) if isinstance(value, ATOMS) else LazyVariable(value, place(self._source()))
@@ -128,7 +128,10 @@ class UserFunctionVariable(FunctionVariable):
     def free(self, tx: Interpreter) -> dict[str, CellVariable]:
         made, closure = {}, AttrSource(self._source(), "__closure__")
         for i, (name, cell) in enumerate(zip(self.code.co_freevars, self.fn.__closure__ or (), strict=True)):
-            made[name] = existing_cell(tx, cell, name, TupleItemSource(closure, i), FunctionClosureSource(self._source(), i, name))
+            contents: Source = FunctionClosureSource(self._source(), i, name)
+            if name == "__class__":  # made with the class, for super(): nobody changes it
+                contents = ConstSource(cell.cell_contents, "__class__")
+            made[name] = existing_cell(tx, cell, name, TupleItemSource(closure, i), contents)
         return made
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -258,7 +261,7 @@ def dict_of(tx: Interpreter, values: dict[str, VariableTracker]) -> DictVariable
 
 def store_attrs(out: Rebuilder, variable: VariableTracker) -> None:
     """Emit `variable.name = value` for everything the trace stored on it, deletions too, in order."""
-    for name, value in out.effects.attrs(variable).items():
+    for name, value in out.trace.effects.attrs(variable).items():
         if value is DELETED:
             out.value(variable)
             out.emit.delete_attr(name)

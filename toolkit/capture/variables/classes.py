@@ -1,0 +1,274 @@
+"""Class objects: their attributes, calling them, `super()`, and what isinstance and issubclass say."""
+
+from __future__ import annotations
+
+import abc
+import enum
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..effects import DELETED
+from ..guards import GuardKind
+from ..source import ConstSource, DictAttrSource, Source
+from .base import Args, Kwargs, NotConstant, VariableTracker
+from .containers import TupleVariable
+from .exceptions import ExceptionVariable
+from .functions import ATOMS, BoundMethodVariable
+from .lookup import bind_to, class_source, find, note_volatile
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+
+
+class ClassVariable(VariableTracker):
+    """An existing class. Guarded by identity."""
+
+    takes_lazy = True
+    mutable = True
+
+    def __init__(self, cls: type, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.cls = cls
+
+    def real(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"class {self.cls.__qualname__}"
+
+    def python_type(self) -> type:
+        return type(self.cls)
+
+    def key(self, tx: Interpreter) -> type:
+        return self.cls
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True if _inherits(type(self.cls), "__bool__", type) else bool(self.cls)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name in _CLASS_FACTS:
+            return _CLASS_FACTS[name](tx, self.cls)
+        if isinstance(self.cls, enum.EnumMeta) and name in self.cls.__members__:
+            return tx.wrap_constant(self.cls.__members__[name])
+        found = find(tx, self.cls, name)
+        if found is not None:
+            return bind_to(tx, found, None, self)
+        return self._meta_attr(tx, name)
+
+    def _meta_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        meta = tx.wrap_constant(type(self.cls))
+        found = find(tx, type(self.cls), name)
+        if found is not None and not isinstance(found.raw, types.GetSetDescriptorType | types.MemberDescriptorType):
+            return bind_to(tx, found, self, meta)
+        fallback = find(tx, type(self.cls), "__getattr__") if found is None else None
+        if fallback is not None:
+            return tx.call(bind_to(tx, fallback, self, meta), [tx.wrap_constant(name)])
+        if found is not None:
+            return tx.break_graph("unsupported-attribute", f"{name} of {self.describe()} is read")
+        return tx.raise_error(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
+
+    def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        if not _inherits(type(self.cls), "__setattr__", type):
+            tx.break_graph("side-effect", f"attribute {name!r} of {self.describe()} is written, which has a metaclass")
+        note_volatile(self.cls)
+        tx.effects.store_attr(self, name, tx.realize(value))
+
+    def del_attr(self, tx: Interpreter, name: str) -> None:
+        if name not in self.cls.__dict__ and tx.effects.load_attr(self, name) in (None, DELETED):
+            tx.raise_error(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
+        note_volatile(self.cls)
+        tx.effects.store_attr(self, name, DELETED)
+
+    def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        if isinstance(self.cls, enum.EnumMeta) and key.is_constant():
+            return tx.fold(lambda: self.cls[key.constant()])
+        return tx.break_graph("unsupported-item", f"{self.describe()} is indexed")
+
+    def iterate(self, tx: Interpreter) -> VariableTracker:
+        from .iterators import ItemsIteratorVariable
+
+        if isinstance(self.cls, enum.EnumMeta):
+            return ItemsIteratorVariable([tx.wrap_constant(member) for member in self.cls], types.GeneratorType)
+        return super().iterate(tx)
+
+    def length(self, tx: Interpreter) -> int | VariableTracker:
+        return len(self.cls) if isinstance(self.cls, enum.EnumMeta) else super().length(tx)
+
+    def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        if isinstance(self.cls, enum.EnumMeta) and item.is_constant():
+            return tx.fold(lambda: item.constant() in self.cls)
+        return tx.break_graph("unsupported-operator", f"membership in {self.describe()} is asked")
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        from .instantiate import instantiate
+
+        return instantiate(tx, self, args, kwargs)
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op not in ("==", "!=") or not _inherits(type(self.cls), "__eq__", type):
+            return None
+        return tx.wrap_constant((other is self) == (op == "=="))
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(self.cls)
+
+    def replay(self, out: Rebuilder) -> None:
+        from .functions import store_attrs
+
+        store_attrs(out, self)
+
+
+def _inherits(cls: type, name: str, base: type) -> bool:
+    return getattr(cls, name, None) is getattr(base, name, None)
+
+
+def _class_tuple(tx: Interpreter, classes: tuple[type, ...]) -> VariableTracker:
+    return TupleVariable([tx.wrap_constant(c) for c in classes])
+
+
+def _class_dict(tx: Interpreter, cls: type) -> VariableTracker:
+    return tx.break_graph("unsupported-attribute", f"__dict__ of class {cls.__qualname__} is read")
+
+
+def _annotations(tx: Interpreter, cls: type) -> VariableTracker:
+    if "__annotations__" not in cls.__dict__:
+        return tx.wrap_constant({})
+    return tx.wrap(cls.__dict__["__annotations__"], DictAttrSource(class_source(cls), "__annotations__"))
+
+
+_CLASS_FACTS: dict[str, Callable[[Any, Any], VariableTracker]] = {
+    "__name__": lambda tx, cls: tx.wrap_constant(cls.__name__),
+    "__qualname__": lambda tx, cls: tx.wrap_constant(cls.__qualname__),
+    "__module__": lambda tx, cls: tx.wrap_constant(cls.__module__),
+    "__doc__": lambda tx, cls: tx.wrap_constant(cls.__doc__ if isinstance(cls.__doc__, str) else None),
+    "__class__": lambda tx, cls: tx.wrap_constant(type(cls)),
+    "__mro__": lambda tx, cls: _class_tuple(tx, cls.__mro__),
+    "__bases__": lambda tx, cls: _class_tuple(tx, cls.__bases__),
+    "__base__": lambda tx, cls: tx.wrap_constant(cls.__base__),
+    "__dict__": _class_dict,
+    "__annotations__": _annotations,
+}
+
+
+def class_attribute(tx: Interpreter, instance: VariableTracker, cls: type, name: str) -> VariableTracker:
+    """`instance.name` where only its class has attributes of its own; raises the traced AttributeError if it lacks it."""
+    found = find(tx, cls, name)
+    if found is None:
+        tx.raise_error(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+    return bind_to(tx, found, instance, tx.wrap_constant(cls))
+
+
+# -- super ------------------------------------------------------------------------------------------------------------------
+
+
+class SuperVariable(VariableTracker):
+    """super(cls, instance): attributes from the classes after `cls` in the MRO of the instance (or of the class, in class methods)."""
+
+    def __init__(self, cls: VariableTracker, instance: VariableTracker) -> None:
+        super().__init__()
+        self.cls, self.instance = cls, instance
+
+    def python_type(self) -> type:
+        return super
+
+    def _start(self) -> tuple[type, bool]:
+        """The class whose MRO is searched, and whether `instance` is that class."""
+        if issubclass(self.instance.python_type(), type) and issubclass(self.instance.real(), self.cls.real()):
+            return self.instance.real(), True
+        return self.instance.python_type(), False
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        start, is_class = self._start()
+        if name in ("__self__", "__self_class__", "__thisclass__"):
+            return {"__self__": self.instance, "__thisclass__": self.cls, "__self_class__": tx.wrap_constant(start)}[name]
+        if name == "__class__":
+            return tx.wrap_constant(super)
+        found = find(tx, start, name, after=self.cls.real())
+        if found is None:
+            tx.raise_error(AttributeError, f"'super' object has no attribute '{name}'")
+        return bind_to(tx, found, None if is_class else self.instance, tx.wrap_constant(start))
+
+
+# -- questions about classes ---------------------------------------------------------------------------------------------------
+
+
+def is_instance(tx: Interpreter, value: VariableTracker, classes: VariableTracker) -> VariableTracker:
+    """isinstance(value, classes)."""
+    return tx.wrap_constant(any(_is_one(tx, value, cls) for cls in flat_classes(tx, classes)))
+
+
+def _is_one(tx: Interpreter, value: VariableTracker, cls: type) -> bool:
+    kind = value.python_type()
+    if kind is cls:
+        return True
+    check = getattr(type(cls), "__instancecheck__", None)
+    if isinstance(check, types.FunctionType) and not isinstance(cls, abc.ABCMeta) and not cls.__module__.startswith("torch"):
+        method = BoundMethodVariable(tx.wrap_constant(check), tx.wrap_constant(cls))
+        return tx.truth(tx.call(method, [value]))
+    if getattr(cls, "_is_protocol", False):
+        return _fits_protocol(tx, value, cls)
+    return _is_subclass(tx, kind, cls)
+
+
+def _fits_protocol(tx: Interpreter, value: VariableTracker, cls: type) -> bool:
+    """A runtime-checkable protocol: every member is there."""
+    members = getattr(cls, "__protocol_attrs__", None)
+    if members is None or not getattr(cls, "_is_runtime_protocol", False):
+        return tx.break_graph("unsupported-call", f"isinstance of {cls.__qualname__}, a protocol")
+    return all(value.has_attr(tx, name) for name in members)
+
+
+def is_subclass(tx: Interpreter, value: VariableTracker, classes: VariableTracker) -> VariableTracker:
+    """issubclass(value, classes)."""
+    try:
+        kind = value.real()
+    except NotConstant:
+        return tx.break_graph("unsupported-call", f"issubclass of {value.describe()}")
+    if not isinstance(kind, type):
+        tx.raise_error(TypeError, "issubclass() arg 1 must be a class")
+    return tx.wrap_constant(any(_is_subclass(tx, kind, cls) for cls in flat_classes(tx, classes)))
+
+
+def _is_subclass(tx: Interpreter, kind: type, cls: type) -> bool:
+    """What Python says of two existing classes; abstract base classes with their registries included."""
+    try:
+        return issubclass(kind, cls)
+    except TypeError as error:
+        return tx.raise_error(TypeError, *error.args)
+
+
+def flat_classes(tx: Interpreter, classes: VariableTracker) -> list[type]:
+    """The classes of the second argument of isinstance: a class, a tuple of such, a union."""
+    if isinstance(classes, TupleVariable):
+        return [cls for item in classes.unpack(tx) for cls in flat_classes(tx, item)]
+    try:
+        real = classes.real()
+    except NotConstant:
+        return tx.break_graph("unsupported-call", f"isinstance of {classes.describe()}")
+    if isinstance(real, types.UnionType):
+        return [type(None) if part is None else part for part in real.__args__]
+    if isinstance(real, tuple):
+        return list(real)
+    if not isinstance(real, type):
+        args = getattr(real, "__args__", None)
+        if args is not None and getattr(real, "__origin__", None) is not None and all(isinstance(a, type) for a in args):
+            return list(args)  # typing.Union
+        tx.raise_error(TypeError, "isinstance() arg 2 must be a type, a tuple of types, or a union")
+    return [real]
+
+
+# -- handlers -------------------------------------------------------------------------------------------------------------------
+
+
+def wrap_class(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    if not isinstance(value, type):
+        return None
+    tx.guard(GuardKind.ID_IS, source, value)
+    return ClassVariable(value, source if isinstance(source, ConstSource) else class_source(value))
+
+
+HANDLERS = (wrap_class,)
+
+__all__ = ["ATOMS", "ClassVariable", "ExceptionVariable", "SuperVariable", "class_attribute", "flat_classes", "is_instance", "is_subclass", "wrap_class"]

@@ -1,0 +1,180 @@
+"""How attributes are found on classes, and how what was found is bound: Python's descriptor protocol over trackers.
+
+A class whose attributes the trace relies on is guarded as a whole (CLASS_UNCHANGED). A class that programs change while they
+run (`volatile`) is guarded attribute by attribute instead.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..assumptions import Guard, GuardKind
+from ..breaks import Restart
+from ..effects import DELETED
+from ..modules import ClassSpec
+from ..source import AttrSource, ConstSource, DictAttrSource, InstanceDictSource, Source
+from .base import VariableTracker
+from .functions import ATOMS, BoundMethodVariable
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: classes of C
+_volatile: weakref.WeakSet[type] = weakref.WeakSet()
+# What a class guard covers with its identity; other values have insides of their own.
+_SETTLED = (*ATOMS, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, staticmethod, classmethod,
+            property, type, types.MemberDescriptorType, types.GetSetDescriptorType)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """An attribute in the `__dict__` of `owner`, unbound. `written` is what the trace put there, if it did."""
+
+    owner: type
+    name: str
+    raw: Any
+    written: VariableTracker | None = None
+
+    @property
+    def is_data(self) -> bool:
+        """Does it take precedence over the instance's own attributes?"""
+        kind = self.written.python_type() if self.written is not None else type(self.raw)
+        return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+
+    def source(self) -> Source:
+        if isinstance(self.raw, _SETTLED) and self.owner not in _volatile:
+            return ConstSource(self.raw, f"{self.owner.__qualname__}.{self.name}")
+        return DictAttrSource(class_source(self.owner), self.name)
+
+    def variable(self, tx: Interpreter) -> VariableTracker:
+        """Its tracker, unbound."""
+        return self.written if self.written is not None else tx.wrap(self.raw, self.source())
+
+
+def class_source(cls: type) -> ConstSource:
+    return ConstSource(cls, cls.__qualname__)
+
+
+def find(tx: Interpreter, cls: type, name: str, after: type | None = None) -> Found | None:
+    """`name` along the MRO of `cls` (after `after`: as super() looks), guarded."""
+    mro = cls.__mro__
+    assume_class(tx, cls)
+    for base in mro[mro.index(after) + 1 :] if after is not None else mro:
+        tracker = tx.effects.known(base)
+        written = tx.effects.load_attr(tracker, name) if tracker is not None else None
+        if written is DELETED:
+            continue
+        if written is not None or name in base.__dict__:
+            return Found(base, name, base.__dict__.get(name), written)
+        if base in _volatile:
+            tx.guard(GuardKind.DICT_LACKS, InstanceDictSource(class_source(base)), name)
+    return None
+
+
+def assume_class(tx: Interpreter, cls: type) -> None:
+    """Guard, once a trace, that `cls` and its bases keep their attributes."""
+    if cls in tx.trace.classes or cls.__flags__ & _IMMUTABLE:
+        return
+    tx.trace.classes.add(cls)
+    if not any(base in _volatile for base in cls.__mro__):
+        tx.trace.guards.add(Guard(GuardKind.CLASS_UNCHANGED, class_source(cls), ClassSpec.of(cls), tx.line()))
+
+
+def note_volatile(cls: type) -> None:
+    """The traced program writes attributes of `cls`: from now on they are guarded one by one."""
+    if cls not in _volatile:
+        _volatile.add(cls)
+        raise Restart
+
+
+# -- binding --------------------------------------------------------------------------------------------------------------
+
+
+def bind_to(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+    """What `instance.name` gives for `found` (`cls.name` if instance is None): `__get__` is run."""
+    if found.written is not None:
+        return _bind_written(found.written, instance)
+    if type(found.raw) is functools.cached_property:
+        return _bind_cached(tx, found, instance, cls)
+    getter = getattr(type(found.raw), "__get__", None)
+    if isinstance(getter, types.FunctionType):
+        owner = instance if instance is not None else tx.wrap_constant(None)
+        return tx.call(tx.wrap_constant(getter), [found.variable(tx), owner, cls])
+    for kind, rule in _BINDING:
+        if isinstance(found.raw, kind):
+            return rule(tx, found, instance, cls)
+    return found.variable(tx) if getter is None else _bind_other(tx, found, instance, cls)
+
+
+def _bind_written(value: VariableTracker, instance: VariableTracker | None) -> VariableTracker:
+    from .functions import FunctionVariable
+
+    return BoundMethodVariable(value, instance) if isinstance(value, FunctionVariable) and instance is not None else value
+
+
+def _bind_function(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+    function = found.variable(tx)
+    return function if instance is None else BoundMethodVariable(function, instance)
+
+
+def _bind_static(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+    return tx.wrap(found.raw.__func__, inside(found, "__func__"))
+
+
+def _bind_class(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+    inner = found.raw.__func__
+    if isinstance(inner, property):
+        return tx.call(tx.wrap(inner.fget, AttrSource(inside(found, "__func__"), "fget")), [cls])
+    return BoundMethodVariable(tx.wrap(inner, inside(found, "__func__")), cls)
+
+
+def _bind_property(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+    if instance is None:
+        return found.variable(tx)
+    if found.raw.fget is None:
+        tx.raise_error(AttributeError, f"property {found.name!r} of {found.owner.__name__!r} object has no getter")
+    return tx.call(tx.wrap(found.raw.fget, inside(found, "fget")), [instance])
+
+
+def _bind_cached(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+    """functools.cached_property: the value becomes an attribute of the instance."""
+    if instance is None:
+        return found.variable(tx)
+    value = tx.call(tx.wrap(found.raw.func, inside(found, "func")), [instance])
+    tx.effects.store_attr(instance, found.name, tx.realize(value))
+    return value
+
+
+def _bind_slot(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+    if instance is None:
+        return found.variable(tx)
+    return instance.slot(tx, found)  # type: ignore[attr-defined]
+
+
+def _bind_other(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+    if instance is None:
+        return found.variable(tx)
+    return tx.break_graph("unsupported-attribute", f"{found.owner.__qualname__}.{found.name} is a {type(found.raw).__name__}")
+
+
+def inside(found: Found, part: str) -> Source:
+    """The source of `found.raw.<part>`; parts of what is settled are settled too."""
+    source = found.source()
+    if isinstance(source, ConstSource):
+        return ConstSource(getattr(found.raw, part), source.name)
+    return AttrSource(source, part)
+
+
+_BINDING = (
+    (types.FunctionType, _bind_function),
+    (staticmethod, _bind_static),
+    (classmethod, _bind_class),
+    (property, _bind_property),
+    ((types.MethodDescriptorType, types.WrapperDescriptorType, functools._lru_cache_wrapper), _bind_function),
+    (types.MemberDescriptorType, _bind_slot),
+    ((types.GetSetDescriptorType, types.ClassMethodDescriptorType), _bind_slot),
+)
