@@ -132,8 +132,8 @@ def _decode(code: CodeType, raw: _Raw, slots: Sequence[str]) -> list[Instruction
 def _local(code: CodeType, name: str, arg: int, slots: Sequence[str]) -> Instruction:
     is_cell = arg >= code.co_nlocals or slots[arg] in code.co_cellvars
     if name == "LOAD_FAST" and VERSION >= (3, 13) and is_cell:
-        return Instruction("LOAD_CLOSURE", slots[arg])
-    return Instruction(name, slots[arg])
+        name = "LOAD_CLOSURE"
+    return Instruction(name, slots[arg], free=slots.index(slots[arg]) < arg)
 
 
 def _name(code: CodeType, name: str, arg: int, slots: Sequence[str]) -> Instruction:
@@ -157,7 +157,7 @@ _DECODE = {
     "const": lambda code, name, arg, slots: Instruction(name, code.co_consts[arg]),
     "name": _name,
     "local": _local,
-    "cell": lambda code, name, arg, slots: Instruction(name, slots[arg]),
+    "cell": _local,
     "jump": lambda code, name, arg, slots: Instruction(name),
     "compare": lambda code, name, arg, slots: Instruction(name, COMPARISONS[arg >> _COMPARE_SHIFT], to_bool=bool(arg & _TO_BOOL)),
     "binary": lambda code, name, arg, slots: Instruction(name, BINARY_OPERATORS[arg]),
@@ -190,7 +190,7 @@ class _Tables:
         slots = {n: k for k, n in enumerate((*self.varnames, *own))}
         self.locals = free | slots
         self.cells = free | {n: slots[n] for n in body.cellvars}
-        self.free_count = len(free)
+        self.free = free
         self.names = {n: k for k, n in enumerate(dict.fromkeys(body.names))}
         self.consts = list(body.consts)
         self._const = {id(c): k for k, c in reversed(list(enumerate(body.consts)))}
@@ -221,11 +221,11 @@ def _encode_name(i: Instruction, tables: _Tables) -> int:
 
 _ENCODE = {
     "none": lambda i, tables: 0,
-    "int": lambda i, tables: tables.free_count if i.opname == "COPY_FREE_VARS" else i.argval,
+    "int": lambda i, tables: len(tables.free) if i.opname == "COPY_FREE_VARS" else i.argval,
     "const": lambda i, tables: tables.const(i.argval),
     "name": _encode_name,
-    "local": lambda i, tables: tables.locals[i.argval],
-    "cell": lambda i, tables: tables.cells[i.argval],
+    "local": lambda i, tables: (tables.free if i.free else tables.locals)[i.argval],
+    "cell": lambda i, tables: (tables.free if i.free else tables.cells)[i.argval],
     "jump": lambda i, tables: 0,
     "compare": lambda i, tables: COMPARISONS.index(i.argval) << _COMPARE_SHIFT | _COMPARE_MASK[i.argval] | (_TO_BOOL if i.to_bool else 0),
     "binary": lambda i, tables: BINARY_OPERATORS.index(i.argval),
@@ -399,8 +399,7 @@ class _NoTables(_Tables):
     """Any name is number 0: enough for the effect on the stack."""
 
     def __init__(self) -> None:
-        self.free_count = 0
-        self.locals = self.cells = _Zero()  # type: ignore[assignment]
+        self.free = self.locals = self.cells = _Zero()
 
     def name(self, name: str) -> int:
         return 0

@@ -111,6 +111,7 @@ class Instruction:
     is_method: bool = False  # LOAD_ATTR, LOAD_SUPER_ATTR: for a call
     to_bool: bool = False  # COMPARE_OP: result through bool()
     explicit: bool = False  # LOAD_SUPER_ATTR: super(type, self) was written with its arguments
+    free: bool = False  # the free variable, where a local or an own cell has the same name
     index: int = -1
     offset: int = -1
 
@@ -121,11 +122,11 @@ class Instruction:
     def copy(self) -> Instruction:
         """A new instruction (a new label) that says the same; target and handler still refer to the old labels."""
         return Instruction(self.opname, self.argval, self.target, self.positions, self.handler, self.arg, self.push_null, self.is_method,
-                           self.to_bool, self.explicit, self.index, self.offset)
+                           self.to_bool, self.explicit, self.free, self.index, self.offset)
 
     def __repr__(self) -> str:
         what = f"-> {self.target.index}" if self.target is not None else "" if self.argval is None and self.opname != "LOAD_CONST" else repr(self.argval)
-        flags = "".join(f" +{f}" for f in ("push_null", "is_method", "to_bool", "explicit") if getattr(self, f))
+        flags = "".join(f" +{f}" for f in ("push_null", "is_method", "to_bool", "explicit", "free") if getattr(self, f))
         return f"{self.opname} {what}{flags}".rstrip()
 
 

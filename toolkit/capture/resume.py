@@ -137,8 +137,14 @@ def resume(code: CodeType, at: Instruction | int, depth: int | None = None, null
     that have a value there (None: all that are live). The same question is answered with the same function as long as it is in use.
     Raises ValueError in a prologue, for a generator or coroutine, and for a depth that cannot be.
     """
+    return resume_original(code, original_instruction(code, at)[1], depth, nulls, bound)
+
+
+def resume_original(code: CodeType, start: Instruction, depth: int | None = None, nulls: Iterable[int] = (),
+                    bound: Collection[str] | None = None) -> Resume:
+    """`resume` for an instruction of the body that `original_instruction` gives, which is another one if `code` resumes a function."""
     original = _place(code).original
-    body, start = original_instruction(code, at)
+    body = original.body
     depth = original.depths[start] if depth is None else depth
     _check(original, start, depth)
     if start.index and body[start.index - 1].opname == "KW_NAMES":
@@ -159,6 +165,8 @@ def _check(original: _Original, start: Instruction, depth: int) -> None:
     body = original.body
     if body.flags & _GENERATOR:
         raise ValueError(f"{body.name} is a generator or coroutine")
+    if {*body.cellvars} & {*body.freevars}:
+        raise ValueError(f"{body.name} has a cell and a free variable of the same name")
     if start not in original.depths:
         raise ValueError(f"{body.name}: instruction {start.index} {start} is never reached")
     if original.depths[start] != depth:
