@@ -138,7 +138,7 @@ SHAPE_FUNCTIONS: dict[str, Any] = {
 
 
 __all__ = [
-    "DimDynamic", "FakeTensor", "FakeTensorConverter", "FakeTensorMode", "FloorDiv", "GuardOnDataDependentSymNode", "Max", "Min", "Mod", "ModularIndexing", "PythonMod",
-    "SLoc", "ShapeEnv", "Source", "ValueRanges", "WeakIdKeyDictionary", "free_unbacked_symbols", "no_translation_validation",
+    "DataDependentOutputException", "DimDynamic", "DynamicOutputShapeException", "FakeTensor", "FakeTensorConverter", "FakeTensorMode", "FloorDiv", "GuardOnDataDependentSymNode", "Max", "Min", "Mod", "ModularIndexing", "PythonMod",
+    "SLoc", "ShapeEnv", "Source", "UnsupportedOperatorException", "ValueRanges", "WeakIdKeyDictionary", "free_unbacked_symbols", "no_translation_validation",
     "settle_structured_log", "spare_dynamo_import",
 ]

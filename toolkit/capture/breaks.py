@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..provenance import UserLine
     from .variables.base import VariableTracker
 
 
@@ -75,6 +76,9 @@ class BreakGraph(Exception):
     def __init__(self, id: str, reason: str, hint: str = "", at: int | None = None) -> None:
         self.kind = CATALOGUE[id]
         self.at = at
+        self.step: int | None = None  # of the top frame, where it was raised
+        self.lines: tuple[UserLine, ...] = ()
+        self.columns = (0, 0)
         self.id, self.reason, self.hint = id, reason, hint or self.kind.hint
         super().__init__(f"[{id}] {reason}")
 

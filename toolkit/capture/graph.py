@@ -75,6 +75,8 @@ class GraphBuilder:
         in_args = tuple(tx.realize(a).proxy(tx) for a in args)
         in_kwargs = {k: tx.realize(v).proxy(tx) for k, v in kwargs.items()}
         example = self._run(kind, target, in_args, in_kwargs)
+        if example is None:  # done for its effect
+            self.node(kind, target, in_args, in_kwargs, None)
         if _is_plain(example):
             return tx.wrap_constant(example)
         same = self.tensor_of(example) if isinstance(example, torch.Tensor) else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..provenance import UserLine
 from .bodies import body_of
-from .breaks import Observed
+from .breaks import BreakGraph, Observed
 from .bytecode import Body, Handler, Instruction
 from .opcodes import Opcodes
 from .operations import Operations
@@ -108,10 +108,16 @@ class Interpreter(Opcodes, Operations):
             action()
         except Observed as error:
             self._unwind(error)
+        except BreakGraph as broken:
+            self.trace.locate(broken)
+            raise
 
     def _unwind(self, error: Observed) -> None:
         """To the handler of the current instruction, as CPython does it; none: out of this activation."""
         handler: Handler | None = self.instruction.handler
+        trace = self.trace
+        if trace.raised_at is None or self.instruction.opname not in ("RERAISE", "RAISE_VARARGS"):
+            trace.raised_at = trace.step
         if handler is None:
             raise error
         del self.stack[handler.depth:]

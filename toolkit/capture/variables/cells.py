@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from ..source import Root
 from .base import LazyVariable, VariableTracker
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
     from ..source import Source
+
+
+@dataclass(frozen=True)
+class OwnCellSource(Root):
+    """The cell itself of a free variable of the frame (`CellSource` is what it holds)."""
+
+    name: str
+
+    def text(self) -> str:
+        return f"the cell of {self.name}"
+
+    def get(self, value: Any) -> Any:
+        return value.closure[value.code.co_freevars.index(self.name)]
 
 
 class CellVariable(VariableTracker):

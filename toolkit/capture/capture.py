@@ -1,0 +1,179 @@
+"""Capture: a frame in; a graph, guards and new bytecode out.
+
+The top frame is traced until it returns or breaks. A break anywhere restarts the trace with "break before step k" noted; on
+reaching that step the graph so far is compiled and the rest of the frame runs through a resume function, itself a frame to capture.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any
+
+import torch
+import torch.fx
+
+from .. import options, shapes
+from ..errors import Unsupported
+from ..events import GraphBroken, GraphCaptured, InternalFailure, emit
+from .bodies import ByCode
+from .breaks import BreakGraph, Observed, Restart, SkipFrame
+from .ending import Compiled, Ending
+from .guards import Guard, GuardKind, GuardSet
+from .hook import Entry, FrameView, Skip
+from .interpreter import Interpreter, ReachedBreak
+from .record import CodeRecord, History
+from .source import LocalSource
+from .state import preserved_state
+from .trace import Trace
+from .variables.base import LazyVariable, VariableTracker
+from .variables.cells import CellVariable, OwnCellSource
+from .variables.cells import existing_cell
+from .source import CellSource
+
+MOST_ATTEMPTS = 200
+
+CompileGraph = Callable[[torch.fx.GraphModule, list[Any]], Compiled]
+
+
+class Capture:
+    """The hook's compiler. `compile_graph(gm, example_inputs)` is the rest of the pipeline: it gives a callable of the graph's inputs."""
+
+    def __init__(self, compile_graph: CompileGraph, options: options.Options | None = None, fullgraph: bool = False, dynamic: bool | None = None) -> None:
+        self.compile_graph = compile_graph
+        self.options = options
+        self.fullgraph = fullgraph
+        self.dynamic = dynamic
+        self.histories: ByCode[History] = ByCode()
+
+    def capture(self, frame: FrameView) -> Entry | Skip:
+        """Compile one frame for the values it has now. Raises Unsupported under fullgraph; other failures run the frame in eager."""
+        if frame.kind != "function":
+            return Skip()
+        history = self.histories.get(frame.code) or self.histories.set(frame.code, History())
+        record = CodeRecord(history)
+        for _ in range(MOST_ATTEMPTS):
+            try:
+                return self._attempt(frame, record)
+            except Restart:
+                continue
+            except BreakGraph as broken:
+                self._note(frame, record, broken)
+            except SkipFrame as skipped:
+                return Skip("" if skipped.quiet else skipped.reason)
+        return Skip(f"still not settled after {MOST_ATTEMPTS} attempts")
+
+    def _note(self, frame: FrameView, record: CodeRecord, broken: BreakGraph) -> None:
+        step = broken.at if broken.at is not None else broken.step
+        if self.fullgraph:
+            place = broken.lines[0] if broken.lines else None
+            raise Unsupported(broken.id, broken.reason, broken.hint, place.file if place else frame.code.co_filename,
+                              place.line if place else frame.code.co_firstlineno)
+        if step is None or step in record.breaks:
+            raise SkipFrame(f"[{broken.id}] {broken.reason}") from broken
+        record.breaks = {k: b for k, b in record.breaks.items() if k < step} | {step: broken}
+
+    # -- one attempt --------------------------------------------------------------------------------------------------------
+
+    def _attempt(self, frame: FrameView, record: CodeRecord) -> Entry | Skip:
+        with preserved_state(), _deep_recursion():
+            trace = Trace(record, self.dynamic)
+            tx = top_interpreter(trace, frame)
+            try:
+                value = self._run(trace, tx)
+                ending = Ending(trace)
+                if value is not None:
+                    self._skip_if_trivial(trace)
+                    ending.returns(value)
+                else:
+                    ending.breaks()
+            except BreakGraph as broken:
+                trace.locate(broken)
+                raise
+            if value is None:
+                self._tell_break(frame, record.breaks[tx.steps])
+            compiled = self._compile(trace, frame, ending)
+            self._shape_guards(trace)
+            return Entry(trace.guards, ending.finish(compiled))
+
+    def _run(self, trace: Trace, tx: Interpreter) -> VariableTracker | None:
+        """What the top frame returns; None: it reached a break."""
+        try:
+            value = tx.run()
+        except ReachedBreak:
+            value = None
+        except Observed as error:
+            raise BreakGraph("exception", f"{error.variable.python_type().__name__} is raised", at=trace.raised_at) from error
+        finally:
+            if not trace.stack:
+                trace.stack.append(tx)
+        return value
+
+    def _skip_if_trivial(self, trace: Trace) -> None:
+        """A frame without any tensor work gains nothing; what it calls is still seen."""
+        if not trace.graph.operations() and not trace.graph.inputs:
+            raise SkipFrame("no tensor operations", quiet=True)
+
+    def _tell_break(self, frame: FrameView, broken: BreakGraph) -> None:
+        place = broken.lines[0] if broken.lines else None
+        stack = tuple(f"{line.file}:{line.line} {line.function}" for line in reversed(broken.lines)) if len(broken.lines) > 1 else ()
+        emit(GraphBroken(id=broken.id, reason=broken.reason, hint=broken.hint, function=frame.code.co_qualname,
+                         file=place.file if place else frame.code.co_filename, line=place.line if place else frame.code.co_firstlineno,
+                         columns=broken.columns, source=place.text if place else "", stack=stack))  # fmt: skip
+
+    # -- after the trace ------------------------------------------------------------------------------------------------------
+
+    def _compile(self, trace: Trace, frame: FrameView, ending: Ending) -> Compiled | None:
+        graph = trace.graph
+        if not graph.operations():
+            ending.out.outputs or graph.inputs.clear()
+        gm = graph.finish(ending.out.outputs)
+        count = graph.operations()
+        if not count and not ending.out.outputs:
+            return None
+        emit(GraphCaptured(function=frame.code.co_qualname, nodes=count, inputs=len(graph.inputs), text=lambda: text_of_graph(gm)))
+        trace.torch_guards()
+        with torch.set_grad_enabled(trace.grad_at_start), shapes.at(trace.fake, trace.line):
+            return self.compile_graph(gm, [i.example for i in graph.inputs])
+
+    def _shape_guards(self, trace: Trace) -> None:
+        trace.shape_guards()
+
+
+def top_interpreter(trace: Trace, frame: FrameView) -> Interpreter:
+    """The activation of the frame itself: arguments not looked at yet, free variables as cells that exist."""
+    arguments: dict[str, VariableTracker] = {n: LazyVariable(v, LocalSource(n)) for n, v in frame.locals.items()}
+    tx = Interpreter(trace, frame.code, frame.globals, arguments, {})
+    trace.stack.append(tx)
+    for name, cell in zip(frame.code.co_freevars, frame.closure, strict=True):
+        tx.cells[name] = existing_cell(tx, cell, name, OwnCellSource(name), CellSource(name))
+    trace.stack.clear()
+    return tx
+
+
+def text_of_graph(gm: torch.fx.GraphModule) -> str:
+    """One line a node: name, operation, arguments, user's line."""
+    rows = []
+    for node in gm.graph.nodes:
+        lines = node.meta.get("lines") or ()
+        rows.append(node.format_node() + (f"  # {lines[0]}" if lines and node.op != "placeholder" else ""))
+    return "\n".join(filter(None, rows))
+
+
+@contextlib.contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Inlining nests a few Python calls for each call of the traced program."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 20_000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def as_internal_failure(error: Exception, function: str) -> InternalFailure:
+    """The event for a mistake of ours."""
+    return InternalFailure(stage="capture", function=function, error=f"{type(error).__name__}: {error}", traceback="".join(traceback.format_exception(error)))

@@ -1,0 +1,95 @@
+"""Symbolic numbers: sizes and integers that vary between calls, and what is computed from them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ... import shapes
+from ...events import DimensionMadeDynamic, emit
+from ..guards import GuardKind
+from .base import Args, Kwargs, VariableTracker
+from .constant import ConstantVariable
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+    from ..source import Source
+
+_COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
+
+
+class SymbolicVariable(VariableTracker):
+    """A SymInt, SymFloat or SymBool: `node` computes it in the graph, `example` is torch's symbol."""
+
+    def __init__(self, node: torch.fx.Node, example: torch.SymInt | torch.SymFloat | torch.SymBool, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.node, self.example = node, example
+
+    def describe(self) -> str:
+        return self.source.text() if self.source else f"the symbolic number {self.example}"
+
+    def python_type(self) -> type:
+        return {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(self.example)]
+
+    def proxy(self, tx: Interpreter) -> Any:
+        return self.node
+
+    def number(self, tx: Interpreter) -> Any:
+        """Its value in this call, as a number the compiled code then relies on (a guard)."""
+        return {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(self.example)](self.example)
+
+    def as_int(self, tx: Interpreter) -> int:
+        return int(self.number(tx))
+
+    def key(self, tx: Interpreter) -> Hashable:
+        return self.number(tx)
+
+    def truth(self, tx: Interpreter) -> bool:
+        if isinstance(self.example, torch.SymBool):
+            return bool(self.example)
+        return bool(self.example != 0)
+
+    def _numeric(self, other: VariableTracker) -> bool:
+        return isinstance(other, SymbolicVariable) or other.is_constant() and isinstance(other.constant(), (int, float))
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        return tx.graph.call_function(op, [self, other]) if self._numeric(other) else None
+
+    def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        return tx.graph.call_function(op, [other, self]) if self._numeric(other) else None
+
+    def unary(self, tx: Interpreter, op: Callable[..., Any]) -> VariableTracker | None:
+        return tx.graph.call_function(op, [self])
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        return tx.graph.call_function(_COMPARE[op], [self, other]) if self._numeric(other) else None
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return ConstantVariable(self.number(tx)).get_attr(tx, name)
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return ConstantVariable(self.number(tx)).call_method(tx, name, args, kwargs)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.graph_output(self.node)
+
+
+def integer_input(tx: Interpreter, value: int, source: Source) -> VariableTracker | None:
+    """A symbol for an int argument that varied between compilations (or any, with dynamic=True); None: it stays a constant."""
+    trace = tx.trace
+    text = source.text()
+    varies = trace.record.history.varies(text, value)
+    wanted = trace.dynamic is True or trace.dynamic is None and varies
+    if not wanted or value in (0, 1) or text in trace.record.specialised:
+        return None
+    symbol = shapes.size_symbol(trace.fake, value, text, handle=source)
+    if not isinstance(symbol, torch.SymInt):
+        return None
+    emit(DimensionMadeDynamic(source=text, symbol=str(symbol), reason="an integer that varied" if varies else "dynamic=True"))
+    tx.guard(GuardKind.TYPE_IS, source, int)
+    node = tx.graph.add_input(text, source, symbol, value)
+    return SymbolicVariable(node, symbol, source)

@@ -1,0 +1,258 @@
+"""Tensors: a node of the graph and a fake tensor that says what is known of it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ... import shapes
+from ...events import DimensionMadeDynamic, emit
+from ..._torch import FakeTensor
+from ..effects import DELETED
+from ..guards import GuardKind, TensorSpec
+from ..source import AttrSource
+from .base import Args, Kwargs, VariableTracker
+from .constant import ConstantVariable
+from .containers import TupleVariable
+from .shape import SymbolicVariable
+from .tensor_methods import METHODS, METHOD_BREAKS
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+    from ..source import Source
+
+KINDS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+# Attributes that TENSOR_MATCH fixes for inputs, and the fake run for results.
+METADATA = frozenset("""dtype device layout ndim requires_grad is_cuda is_cpu is_mps is_xpu is_meta is_sparse is_sparse_csr is_mkldnn is_quantized
+    is_nested is_leaf itemsize names is_vulkan is_ipu is_xla is_hpu is_mtia is_maia retains_grad output_nr""".split())
+VIEWS = frozenset(("T", "mT", "H", "mH", "real", "imag"))
+_COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
+
+
+class TensorVariable(VariableTracker):
+    """`value` is the real tensor of this call, for inputs; `kind` its class."""
+
+    def __init__(self, node: torch.fx.Node, example: FakeTensor, source: Source | None = None, value: torch.Tensor | None = None,
+                 kind: type = torch.Tensor) -> None:
+        super().__init__(source)
+        self.node, self.example, self.value, self.kind = node, example, value, kind
+
+    def describe(self) -> str:
+        return self.source.text() if self.source else f"the tensor {self.node.name}"
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def proxy(self, tx: Interpreter) -> Any:
+        return self.node
+
+    def key(self, tx: Interpreter) -> Hashable:
+        return self
+
+    def branches_on_data(self) -> bool:
+        return True
+
+    # -- attributes ---------------------------------------------------------------------------------------------------------
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        written = tx.effects.load_attr(self, name)
+        if written is not None and written is not DELETED:
+            return written
+        if name in METADATA:
+            return tx.wrap_constant(getattr(self.example, name))
+        if name == "shape":
+            return self.sizes(tx)
+        if name in VIEWS:
+            return tx.graph.call_function(getattr, [self, ConstantVariable(name)])
+        if name == "data":
+            return tx.graph.call_method("detach", [self])
+        return self._other_attr(tx, name)
+
+    def _other_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name in ("grad", "grad_fn", "_base"):
+            return self._autograd_attr(tx, name)
+        if name == "__class__":
+            return tx.wrap_constant(self.kind)
+        if callable(getattr(self.kind, name, None)):
+            return TensorMethodVariable(self, name)
+        if self.value is not None and name in vars(self.value):
+            assert self.source is not None
+            return tx.wrap(vars(self.value)[name], AttrSource(self.source, name))
+        if hasattr(torch.Tensor, name):
+            return tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is read")
+        if self.source is not None:
+            tx.guard(GuardKind.LACKS_ATTR, self.source, name)
+        return tx.raise_error(AttributeError, f"'{self.kind.__name__}' object has no attribute '{name}'")
+
+    def _autograd_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if self.value is not None and self.source is not None:
+            if name == "grad":
+                return tx.wrap(self.value.grad, AttrSource(self.source, "grad"))
+            if name == "grad_fn" and self.value.grad_fn is None and self.example.grad_fn is None:
+                return ConstantVariable(None)
+        if name == "grad_fn" and self.example.grad_fn is None:
+            return ConstantVariable(None)
+        return tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is read")
+
+    def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        if name in ("data", "requires_grad", "shape", "names") or name == "grad" and self.source is None:
+            tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is written")
+        if self.source is None:
+            tx.break_graph("side-effect", f"attribute {name!r} is stored on a tensor that the graph makes")
+        tx.effects.store_attr(self, name, value)
+
+    def del_attr(self, tx: Interpreter, name: str) -> None:
+        tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is deleted")
+
+    # -- sizes --------------------------------------------------------------------------------------------------------------
+
+    def size(self, tx: Interpreter, dim: int) -> VariableTracker:
+        """Size of one dimension: a constant, or a symbolic number that a node reads."""
+        found = self.example.shape[dim]
+        if not isinstance(found, torch.SymInt):
+            return ConstantVariable(int(found))
+        node = tx.graph.node("call_method", "size", (self.node, dim % self.example.dim()), {}, found)
+        node.meta["pure"] = True
+        return SymbolicVariable(node, found)
+
+    def sizes(self, tx: Interpreter) -> TupleVariable:
+        return TupleVariable([self.size(tx, d) for d in range(self.example.dim())], torch.Size)
+
+    def length(self, tx: Interpreter) -> int | VariableTracker:
+        if not self.example.dim():
+            tx.raise_error(TypeError, "len() of a 0-d tensor")
+        return self.size(tx, 0)
+
+    # -- operators ------------------------------------------------------------------------------------------------------------
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        return tx.graph.call_function(op, [self, other]) if _operand(other) else None
+
+    def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        return tx.graph.call_function(op, [other, self]) if _operand(other) else None
+
+    def unary(self, tx: Interpreter, op: Callable[..., Any]) -> VariableTracker | None:
+        return tx.graph.call_function(op, [self])
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        return tx.graph.call_function(_COMPARE[op], [self, other]) if _operand(other) else None
+
+    def truth(self, tx: Interpreter) -> bool:
+        return tx.break_graph("data-dependent-branch", f"the truth of {self.describe()} is asked")
+
+    def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        return tx.break_graph("data-dependent-value", f"membership in {self.describe()} is asked")
+
+    # -- items ----------------------------------------------------------------------------------------------------------------
+
+    def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        return tx.graph.call_function(operator.getitem, [self, key])
+
+    def set_item(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
+        tx.graph.call_function(operator.setitem, [self, key, value])
+
+    def iterate(self, tx: Interpreter) -> VariableTracker:
+        from .iterators import ItemsIteratorVariable
+
+        return ItemsIteratorVariable(self.unpack(tx), type(iter(())))
+
+    def unpack(self, tx: Interpreter) -> list[VariableTracker]:
+        if not self.example.dim():
+            tx.raise_error(TypeError, "iteration over a 0-d tensor")
+        return tx.unpack(tx.graph.call_method("unbind", [self, ConstantVariable(0)]))
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        rule = METHODS.get(name)
+        if rule is not None:
+            found = rule(tx, self, *args, **kwargs)
+            if found is not None:
+                return found
+        if name in METHOD_BREAKS:
+            id, reason = METHOD_BREAKS[name]
+            tx.break_graph(id, reason)
+        return tx.graph.call_method(name, [self, *args], kwargs)
+
+    # -- coming back ------------------------------------------------------------------------------------------------------------
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.graph_output(self.node)
+
+    def replay(self, out: Rebuilder) -> None:
+        for name, value in out.trace.effects.attrs(self).items():
+            out.value(value)
+            out.value(self)
+            out.emit.store_attr(name)
+
+
+class TensorMethodVariable(VariableTracker):
+    """`x.add`, not yet called."""
+
+    def __init__(self, tensor: TensorVariable, name: str) -> None:
+        super().__init__()
+        self.tensor, self.name = tensor, name
+
+    def describe(self) -> str:
+        return f"{self.tensor.describe()}.{self.name}"
+
+    def python_type(self) -> type:
+        return type([].append)
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.tensor.call_method(tx, self.name, args, kwargs)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name == "__name__":
+            return tx.wrap_constant(self.name)
+        return self.tensor if name == "__self__" else super().get_attr(tx, name)
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.tensor]
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.value(self.tensor)
+        out.emit.load_attr(self.name)
+
+
+def _operand(value: VariableTracker) -> bool:
+    """Can it stand beside a tensor in an operator?"""
+    if isinstance(value, (TensorVariable, SymbolicVariable)):
+        return True
+    return value.is_constant() and isinstance(value.constant(), (bool, int, float, complex))
+
+
+def wrap_tensor(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    """Handler: a tensor becomes an input of the graph, guarded on everything but its data."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    if type(value) not in KINDS or value.layout is not torch.strided or value.is_nested or value.is_quantized:
+        tx.break_graph("unsupported-object", f"{source.text()} is a {type(value).__name__}" + ("" if type(value) not in KINDS else f" of layout {value.layout}"))
+    fake = shapes.fakify(tx.trace.fake, value, source.text(), _dynamic_dims(tx, value, source), handle=source)
+    tx.guard(GuardKind.TENSOR_MATCH, source, TensorSpec.of(value, fake.shape, fake.stride()))
+    node = tx.graph.add_input(source.text(), source, fake, value)
+    made = TensorVariable(node, fake, source, value, type(value))
+    tx.graph.remember(made, fake)
+    return tx.effects.track(value, made)
+
+
+def _dynamic_dims(tx: Interpreter, value: torch.Tensor, source: Source) -> dict[int, Any]:
+    """Which dimensions are symbols: marked ones, those that varied, or all with dynamic=True. Parameters never vary."""
+    trace, text = tx.trace, source.text()
+    marked = getattr(value, "_fuselab_dynamic", None) or getattr(value, "_dynamo_dynamic_indices", None) or ()
+    dims: dict[int, Any] = {d: "dynamic" for d in marked}
+    if isinstance(value, torch.nn.Parameter) or text in trace.record.specialised or trace.dynamic is False:
+        return dims
+    varying = trace.record.history.varying_dims(text, tuple(value.shape))
+    chosen = range(value.dim()) if trace.dynamic else varying
+    for d in chosen:
+        dims.setdefault(d, "auto")
+    static = getattr(value, "_dynamo_static_indices", None) or ()
+    for d in dims:
+        if d not in static and value.size(d) > 1:
+            reason = "marked" if d in marked else "dynamic=True" if trace.dynamic else "it varied"
+            emit(DimensionMadeDynamic(source=f"{text}.size({d})", symbol="", reason=reason))
+    return {d: how for d, how in dims.items() if d not in static}
