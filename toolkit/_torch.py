@@ -20,7 +20,14 @@ from torch._C._dynamo.guards import TensorGuards  # checks many tensors in one C
 from torch._decomp import global_decomposition_table  # decompositions and meta functions by op
 from torch._guards import SLoc, Source  # where a shape guard came from; what a symbol stands for (both are plain records)
 from torch._logging import trace_structured
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeTensorMode  # tensors without data: the trace's values
+from torch._subclasses.fake_tensor import (  # tensors without data: the trace's values, and what they cannot answer
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorConverter,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
 from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod  # the integer functions SymInts are made of
 from torch.utils._sympy.value_ranges import ValueRanges
