@@ -59,6 +59,9 @@ class Trace:
         self.handled: VariableTracker | None = None  # sys.exception() of the traced program
         self.stack: list[Interpreter] = []
         self.steps = 0
+        self.raised_at: int | None = None  # the step of the top frame where the exception that is on its way was raised
+        self.resumes: list[CodeType] = []
+        self.grad_at_start = torch.is_grad_enabled()
         self.classes: set[type] = set()  # those whose attributes are guarded
 
     @property
