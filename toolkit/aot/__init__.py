@@ -1,1 +1,82 @@
-""""""
+"""Ahead-of-time autograd: a torch-level graph in, functional ATen graphs for forward and backward out, and the callable around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from .. import events, shapes
+from .. import options as opts
+from ..errors import CannotTrace
+from ..provenance import trail
+from .boundary import Backward, Compiled, bind_inference, bind_training
+from .cleanup import clean, drop_dead, text, verify
+from .joint import Joint, trace
+from .partition import split
+
+CompileGraph = Callable[[GraphModule, list[Any], str], Compiled]
+
+
+def compile(gm: GraphModule, example_inputs: Sequence[Any], compile_graph: CompileGraph, *, options: opts.Options | None = None) -> Callable[..., list[Any]]:  # noqa: A001
+    """`gm` made into a callable(*inputs) -> list of outputs that behaves as `gm` does in eager.
+
+    `compile_graph(aten_gm, example_vals, kind)` gets functional ATen graphs (kind "inference", "forward" or "backward") and gives boxed callables
+    (a list of inputs, which they may clear, to a sequence of outputs); backward is asked for when it is first run. The callable expects what the
+    examples had: dtypes, requires_grad, static sizes. Raises CannotTrace for graphs that are left to eager."""
+    examples = _examples(gm, example_inputs)
+    mode = next((e.fake_mode for e in examples if hasattr(e, "fake_mode")), None)
+    with opts.using(options or opts.current()), shapes.scope(mode):
+        joint = trace(gm, examples)
+        joint.graph = clean(joint.graph)
+        _give_origins(joint.graph)
+        if not joint.training:
+            return _inference(joint, compile_graph)
+        return _training(joint, compile_graph, mode)
+
+
+def _examples(gm: GraphModule, given: Sequence[Any]) -> list[Any]:
+    """Fake inputs: what capture noted at the placeholders, or twins of the real ones."""
+    noted = [n.meta.get("example_value") for n in gm.graph.nodes if n.op == "placeholder"]
+    if len(noted) == len(given) and all(v is not None for v in noted):
+        return noted
+    mode = next((v.fake_mode for v in given if hasattr(v, "fake_mode")), None) or shapes.fake_mode()
+    return [shapes.fakify(mode, v) if isinstance(v, torch.Tensor) else v for v in given]
+
+
+def _give_origins(gm: GraphModule) -> None:
+    for node in gm.graph.nodes:
+        if node.op == "call_function":
+            node.meta["origin"] = trail.add("aten", node.name, node.meta.pop("parents"))
+
+
+def _placeholders(gm: GraphModule) -> list[Any]:
+    return [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
+
+
+def _inference(joint: Joint, compile_graph: CompileGraph) -> Callable[..., list[Any]]:
+    run = compile_graph(joint.graph, _placeholders(joint.graph), "inference")
+    quiet = torch.is_grad_enabled() and any(isinstance(i, torch.Tensor) and i.requires_grad for i in joint.inputs)
+    return bind_inference(joint.plan, run, quiet)
+
+
+def _training(joint: Joint, compile_graph: CompileGraph, mode: Any) -> Callable[..., list[Any]]:
+    partition = split(joint)
+    forward = compile_graph(partition.forward, _placeholders(partition.forward), "forward")
+
+    def build() -> Compiled:
+        with shapes.scope(mode):
+            return compile_graph(partition.backward, _placeholders(partition.backward), "backward")
+
+    backward = Backward(build, opts.current(), events.Event().compile_id)
+    return bind_training(joint, partition, forward, backward)
+
+
+def interpret(gm: GraphModule, example_vals: list[Any], kind: str) -> Compiled:
+    """A `compile_graph` that compiles nothing: it runs the ATen graph node by node. The oracle of backend "aot_eager"."""
+    return lambda inputs: gm.forward(*inputs)
+
+
+__all__ = ["CannotTrace", "Compiled", "compile", "drop_dead", "interpret", "text", "verify"]

@@ -1,7 +1,412 @@
+"""Which ATen operations are taken apart while tracing, and how. The table is data: `OURS` (written here) and `TORCHS` (names in torch's registry).
+
+Kept whole: what is a library kernel in eager (mm, addmm, bmm, baddbmm, convolution, pooling with indices, attention kernels, sort, fft, linalg),
+what lowering has a better loop for (cat, index, index_put, scatters, pad, views) and everything random. Numerics: rows compute in float32 for
+float16 and bfloat16 inputs and round once at the end, as eager's fused kernels do; the order of operations is eager's where that is cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
+
 import torch
+from torch import Tensor
+from torch._decomp import get_decompositions
+
+from .recorder import Table
+
 aten = torch.ops.aten
-RANDOM = frozenset()
+LOW = (torch.float16, torch.bfloat16)
+OURS: dict[Any, Callable[..., Any]] = {}
+
+
+def row(*ops: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function as the decomposition of these overloads; the functions are called with the overload's own arguments."""
+
+    def enter(rule: Callable[..., Any]) -> Callable[..., Any]:
+        OURS.update(dict.fromkeys(ops, rule))
+        return rule
+
+    return enter
+
+
+def wide(x: Tensor) -> Tensor:
+    """`x` in the dtype that arithmetic on it is done in."""
+    return aten._to_copy(x, dtype=torch.float32) if x.dtype in LOW else x
+
+
+def narrow(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return aten._to_copy(x, dtype=dtype) if x.dtype is not dtype else x
+
+
+def _one_minus(x: Tensor) -> Tensor:
+    return aten.rsub.Scalar(x, 1)
+
+
+# -- activations ------------------------------------------------------------------------------------------------------
+
+SQRT_HALF, SQRT_2_OVER_PI, TWO_OVER_SQRT_PI = 0.7071067811865476, 0.7978845608028654, 1.1283791670955126
+
+
+@row(aten.gelu.default)
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    v = wide(x)
+    if approximate == "tanh":  # x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))
+        inner = (v + v * v * v * 0.044715) * SQRT_2_OVER_PI
+        return narrow(v * 0.5 * (aten.tanh(inner) + 1), x.dtype)
+    return narrow(v * 0.5 * (aten.erf(v * SQRT_HALF) + 1), x.dtype)
+
+
+@row(aten.gelu_backward.default)
+def gelu_backward(g: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
+    v = wide(x)
+    if approximate == "tanh":
+        inner = (v + v * v * v * 0.044715) * SQRT_2_OVER_PI
+        t = aten.tanh(inner)
+        slope = v * 0.5 * (_one_minus(t * t) * (SQRT_2_OVER_PI * (v * v * (3 * 0.044715) + 1)))
+        return narrow(wide(g) * ((t + 1) * 0.5 + slope), x.dtype)
+    cdf = (aten.erf(v * SQRT_HALF) + 1) * 0.5
+    density = aten.exp(v * v * -0.5) * (TWO_OVER_SQRT_PI * SQRT_HALF * 0.5)
+    return narrow(wide(g) * (cdf + v * density), x.dtype)
+
+
+@row(aten.silu.default)
+def silu(x: Tensor) -> Tensor:
+    v = wide(x)
+    return narrow(v * aten.sigmoid(v), x.dtype)
+
+
+@row(aten.silu_backward.default)
+def silu_backward(g: Tensor, x: Tensor) -> Tensor:
+    v = wide(x)
+    s = aten.sigmoid(v)
+    return narrow(wide(g) * s * (v * _one_minus(s) + 1), x.dtype)
+
+
+@row(aten.sigmoid_backward.default)
+def sigmoid_backward(g: Tensor, y: Tensor) -> Tensor:
+    if y.dtype.is_complex:
+        return NotImplemented
+    v = wide(y)
+    return narrow(wide(g) * _one_minus(v) * v, g.dtype)
+
+
+@row(aten.tanh_backward.default)
+def tanh_backward(g: Tensor, y: Tensor) -> Tensor:
+    if y.dtype.is_complex:
+        return NotImplemented
+    v = wide(y)
+    return narrow(wide(g) * _one_minus(v * v), g.dtype)
+
+
+@row(aten.threshold_backward.default)
+def threshold_backward(g: Tensor, x: Tensor, threshold: float) -> Tensor:
+    return aten.where(x <= threshold, 0.0, g)
+
+
+# -- softmax ----------------------------------------------------------------------------------------------------------
+
+
+@row(aten._softmax.default)
+def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    v = wide(x)
+    if x.dim() == 0 or x.numel() == 0:
+        return NotImplemented
+    e = aten.exp(v - aten.amax(v, [dim], True))
+    return narrow(e / aten.sum(e, [dim], True), torch.float32 if half_to_float else x.dtype)
+
+
+@row(aten._log_softmax.default)
+def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    v = wide(x)
+    if x.dim() == 0 or x.numel() == 0:
+        return NotImplemented
+    shifted = v - aten.amax(v, [dim], True)
+    return narrow(shifted - aten.log(aten.sum(aten.exp(shifted), [dim], True)), torch.float32 if half_to_float else x.dtype)
+
+
+@row(aten._softmax_backward_data.default)
+def softmax_backward(g: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    v, w = wide(y), wide(g)
+    product = w * v
+    return narrow(product - v * aten.sum(product, [dim], True), input_dtype)
+
+
+@row(aten._log_softmax_backward_data.default)
+def log_softmax_backward(g: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    w = wide(g)
+    return narrow(w - aten.exp(wide(y)) * aten.sum(w, [dim], True), input_dtype)
+
+
+# -- normalisations ---------------------------------------------------------------------------------------------------
+
+
+def _statistics(v: Tensor, dims: Sequence[int], eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """mean, 1/√(var + eps), var over `dims`, kept."""
+    var, mean = aten.var_mean.correction(v, list(dims), correction=0, keepdim=True)
+    return mean, aten.rsqrt(var + eps), var
+
+
+def _affine(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    if weight is not None:
+        y = y * wide(weight)
+    return y + wide(bias) if bias is not None else y
+
+
+@row(aten.native_layer_norm.default)
+def layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    if x.numel() == 0:
+        return NotImplemented
+    v = wide(x)
+    mean, rstd, _ = _statistics(v, range(x.dim() - len(shape), x.dim()), eps)
+    y = narrow(_affine((v - mean) * rstd, weight, bias), x.dtype)
+    if x.device.type == "cpu" and x.dtype in LOW and (weight is None or weight.dtype is x.dtype):
+        return y, narrow(mean, x.dtype), narrow(rstd, x.dtype)
+    return y, mean, rstd
+
+
+@row(aten.native_layer_norm_backward.default)
+def layer_norm_backward(g: Tensor, x: Tensor, shape: Sequence[int], mean: Tensor, rstd: Tensor, weight: Tensor | None, bias: Tensor | None,
+                        mask: Sequence[bool]) -> tuple[Tensor | None, ...]:
+    if x.numel() == 0:
+        return NotImplemented
+    split = x.dim() - len(shape)
+    inner, outer = list(range(split, x.dim())), list(range(split))
+    v, w = wide(x), wide(g)
+    hat = (v - wide(mean)) * wide(rstd)
+    dx = dw = db = None
+    if mask[0]:  # rstd/N (N g' − Σg' − x̂ Σ(g' x̂)), g' = g·weight
+        n = 1
+        for s in shape:
+            n = n * s
+        gw = w * wide(weight) if weight is not None else w
+        inside = gw * n - aten.sum(gw, inner, True) - hat * aten.sum(gw * hat, inner, True)
+        dx = narrow(wide(rstd) / n * inside, x.dtype)
+    if mask[1] and weight is not None:
+        dw = narrow(aten.sum(w * hat, outer, False) if outer else w * hat, weight.dtype)
+    if mask[2] and bias is not None:
+        db = narrow(aten.sum(w, outer, False) if outer else w, bias.dtype)
+    return dx, dw, db
+
+
+def _channels(stat: Tensor, dim: int) -> Tensor:
+    """A per-channel vector as (1, C, 1, ...)."""
+    return aten.view(stat, [1, stat.shape[0], *[1] * (dim - 2)]) if dim > 2 else stat
+
+
+def _batch_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, rstd: Tensor) -> Tensor:
+    y = (wide(x) - _channels(mean, x.dim())) * _channels(rstd, x.dim())
+    if weight is not None:
+        y = y * _channels(wide(weight), x.dim())
+    if bias is not None:
+        y = y + _channels(wide(bias), x.dim())
+    return narrow(y, x.dtype)
+
+
+def _trained(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float, eps: float) -> tuple[Any, ...]:
+    """mean and rstd of this batch (C,), and the new running statistics (unbiased variance), in the running ones' dtype."""
+    v, dims = wide(x), [0, *range(2, x.dim())]
+    mean, rstd, var = _statistics(v, dims, eps)
+    mean, rstd, var = (aten.squeeze.dims(s, dims) for s in (mean, rstd, var))
+    if running_mean is not None:
+        running_mean = narrow(mean * momentum + wide(running_mean) * (1 - momentum), running_mean.dtype)
+    if running_var is not None:
+        n = x.numel() / x.shape[1]
+        running_var = narrow(var * (n / (n - 1)) * momentum + wide(running_var) * (1 - momentum), running_var.dtype)
+    return mean, rstd, running_mean, running_var
+
+
+@row(aten._native_batch_norm_legit_functional.default)
+def batch_norm_functional(x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, training: bool, momentum: float,
+                          eps: float) -> tuple[Tensor, ...]:
+    if not training:
+        return (*batch_norm_inference(x, weight, bias, running_mean, running_var, momentum, eps), running_mean, running_var)
+    if _one_value_a_channel(x):
+        return NotImplemented
+    mean, rstd, new_mean, new_var = _trained(x, running_mean, running_var, momentum, eps)
+    return _batch_norm(x, weight, bias, mean, rstd), mean, rstd, new_mean, new_var
+
+
+@row(aten._batch_norm_with_update_functional.default)
+def batch_norm_with_update(x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float) -> tuple[Tensor, ...]:
+    if _one_value_a_channel(x):
+        return NotImplemented
+    mean, rstd, new_mean, new_var = _trained(x, running_mean, running_var, momentum, eps)
+    reserve = aten.empty([0], dtype=torch.uint8, device=x.device)
+    return _batch_norm(x, weight, bias, mean, rstd), mean, rstd, reserve, new_mean, new_var
+
+
+@row(aten._batch_norm_no_update.default)
+def batch_norm_no_update(x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float) -> tuple[Tensor, ...]:
+    return (*batch_norm_inference(x, weight, bias, running_mean, running_var, momentum, eps), aten.empty([0], dtype=torch.uint8, device=x.device))
+
+
+@row(aten._native_batch_norm_legit.no_stats)
+def batch_norm_no_stats(x: Tensor, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> tuple[Tensor, ...]:
+    if _one_value_a_channel(x):
+        return NotImplemented
+    mean, rstd, _, _ = _trained(x, None, None, momentum, eps)
+    return _batch_norm(x, weight, bias, mean, rstd), mean, rstd
+
+
+@row(aten._native_batch_norm_legit_no_training.default)
+def batch_norm_inference(x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float) -> tuple[Tensor, ...]:
+    y = _batch_norm(x, weight, bias, wide(running_mean), aten.rsqrt(wide(running_var) + eps))
+    empty = aten.empty([0], dtype=x.dtype, device=x.device)
+    return y, empty, empty
+
+
+@row(aten.native_batch_norm.default, aten.cudnn_batch_norm.default)
+def batch_norm(x: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float) -> tuple[Tensor, ...]:
+    """Only reached without running statistics to change; with them, functionalization asks for a form above."""
+    if training:
+        return NotImplemented if running_mean is not None else batch_norm_no_stats(x, weight, bias, training, momentum, eps)
+    return batch_norm_inference(x, weight, bias, running_mean, running_var, momentum, eps)
+
+
+@row(aten.native_batch_norm_backward.default)
+def batch_norm_backward(g: Tensor, x: Tensor, weight: Any, running_mean: Any, running_var: Any, save_mean: Any, save_rstd: Any, train: bool, eps: float,
+                        mask: Sequence[bool]) -> tuple[Tensor | None, ...]:
+    dims, rank = [0, *range(2, x.dim())], x.dim()
+    w = wide(g)
+    mean, rstd = (save_mean, save_rstd) if train else (wide(running_mean), aten.rsqrt(wide(running_var) + eps))
+    centred = wide(x) - _channels(mean, rank)
+    total = aten.sum(w, dims, False)
+    dot = aten.sum(w * centred, dims, False)
+    dx = dw = db = None
+    if mask[0]:
+        scale = rstd * wide(weight) if weight is not None else rstd
+        if train:  # w/σ (g − mean(g) − x̂ mean(g x̂))
+            n = x.numel() / x.shape[1]
+            inside = w - centred * _channels(dot * rstd * rstd / n, rank) - _channels(total / n, rank)
+            dx = narrow(inside * _channels(scale, rank), x.dtype)
+        else:
+            dx = narrow(w * _channels(scale, rank), x.dtype)
+    if mask[1]:
+        dw = narrow(dot * rstd, weight.dtype if weight is not None else x.dtype)
+    if mask[2]:
+        db = narrow(total, weight.dtype if weight is not None else x.dtype)
+    return dx, dw, db
+
+
+@row(aten.batch_norm_backward.default)
+def batch_norm_backward_reserved(g: Tensor, x: Tensor, weight: Any, running_mean: Any, running_var: Any, save_mean: Any, save_rstd: Any, update: bool,
+                                 eps: float, mask: Sequence[bool], reserve: Tensor) -> tuple[Tensor | None, ...]:
+    return batch_norm_backward(g, x, weight, running_mean, running_var, save_mean, save_rstd, update, eps, mask)
+
+
+def _one_value_a_channel(x: Tensor) -> bool:
+    """The unbiased variance divides by zero: eager's own kernel says what comes of that."""
+    return x.numel() <= x.shape[1]
+
+
+@row(aten.native_group_norm.default)
+def group_norm(x: Tensor, weight: Any, bias: Any, n: int, c: int, hxw: int, groups: int, eps: float) -> tuple[Tensor, ...]:
+    if x.numel() == 0:
+        return NotImplemented
+    grouped = aten.reshape(wide(x), [n, groups, c // groups * hxw])
+    mean, rstd, _ = _statistics(grouped, [2], eps)
+    y = aten.reshape((grouped - mean) * rstd, list(x.shape))
+    if weight is not None:
+        y = y * _channels(wide(weight), x.dim())
+    if bias is not None:
+        y = y + _channels(wide(bias), x.dim())
+    stat_dtype = x.dtype if x.device.type == "cpu" and (weight is None or weight.dtype is x.dtype) else mean.dtype
+    return narrow(y, x.dtype), narrow(aten.squeeze.dims(mean, [2]), stat_dtype), narrow(aten.squeeze.dims(rstd, [2]), stat_dtype)
+
+
+# -- layout and memory ------------------------------------------------------------------------------------------------
+
+
+@row(aten._unsafe_view.default, aten._reshape_alias.default)
+def unsafe_view(x: Tensor, size: Sequence[int], stride: Sequence[int] = ()) -> Tensor:
+    return aten.view(x, size)
+
+
+@row(aten.copy.default)
+def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    """`source` with the dtype, device and shape of `target`: a new tensor."""
+    if source.dtype is target.dtype and source.device == target.device:
+        same = source.shape == target.shape and source.stride() == target.stride()
+        return aten.clone(source) if same else NotImplemented
+    if source.shape != target.shape or source.stride() != target.stride():
+        return NotImplemented
+    return aten._to_copy(source, dtype=target.dtype, device=target.device)
+
+
+@row(aten.select_backward.default)
+def select_backward(g: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor:
+    return aten.select_scatter(aten.full(sizes, 0, dtype=g.dtype, device=g.device), g, dim, index)
+
+
+@row(aten.slice_backward.default)
+def slice_backward(g: Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int) -> Tensor:
+    return aten.slice_scatter(aten.full(sizes, 0, dtype=g.dtype, device=g.device), g, dim, start, end, step)
+
+
+@row(aten.embedding.default)
+def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+    return aten.index(weight, [indices])
+
+
+def _factory(value: float) -> Callable[..., Any]:
+    def filled(size: Sequence[int], *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
+        dtype = dtype or torch.get_default_dtype()
+        return aten.full(size, value, dtype=dtype, device=device) if layout in (None, torch.strided) and not pin_memory else NotImplemented
+
+    return filled
+
+
+def _new(value: float) -> Callable[..., Any]:
+    def filled(x: Tensor, size: Sequence[int], *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
+        return aten.full(size, value, dtype=dtype or x.dtype, device=device if device is not None else x.device) if not pin_memory else NotImplemented
+
+    return filled
+
+
+OURS[aten.zeros.default], OURS[aten.ones.default] = _factory(0), _factory(1)
+OURS[aten.new_zeros.default], OURS[aten.new_ones.default] = _new(0), _new(1)
+
+
+@row(aten.zero.default)
+def zero(x: Tensor) -> Tensor:
+    return aten.full_like(x, 0)
+
+
+@row(aten.fill.Scalar)
+def fill(x: Tensor, value: float) -> Tensor:
+    return aten.full_like(x, value)
+
+
+# -- torch's registry -------------------------------------------------------------------------------------------------
+
+TORCHS = """
+_euclidean_dist _fused_rms_norm _fused_rms_norm_backward _prelu_kernel _prelu_kernel_backward _safe_softmax _unsafe_index _unsafe_index_put
+_unsafe_masked_index _unsafe_masked_index_put_accumulate _weight_norm_interface addcdiv addcmul addr affine_grid_generator aminmax
+binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits block_diag celu channel_shuffle cudnn_batch_norm_backward
+deg2rad diag_embed diagonal_backward dot elu elu_backward embedding_dense_backward eye floor_divide frac glu glu_backward
+hann_window hardshrink hardsigmoid hardsigmoid_backward hardswish hardswish_backward hardtanh hardtanh_backward heaviside huber_loss
+huber_loss_backward index_add index_copy index_fill isin isneginf isposinf leaky_relu leaky_relu_backward lerp linalg_cross linspace
+log_sigmoid_backward log_sigmoid_forward logaddexp logaddexp2 logit logit_backward logspace logsumexp masked_fill mish mish_backward mse_loss
+mse_loss_backward mv mvlgamma nan_to_num nansum native_dropout_backward native_group_norm_backward new_empty new_full nll_loss_backward
+nll_loss_forward nll_loss2d_backward nll_loss2d_forward norm pixel_shuffle pixel_unshuffle rad2deg reflection_pad1d reflection_pad1d_backward
+reflection_pad2d reflection_pad2d_backward renorm replication_pad1d replication_pad2d roll rot90 sinc smooth_l1_loss
+smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward softplus softplus_backward softshrink special_entr special_log_ndtr
+special_xlog1py squeeze std std_mean take threshold trace tril triu unfold_backward upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
+upsample_nearest3d vdot xlogy _upsample_nearest_exact1d _upsample_nearest_exact2d stack linalg_vector_norm
+"""
+
+
 @cache
-def table():
-    return {}
+def table() -> Table:
+    """Overload -> decomposition. A row of ours wins over one of torch's."""
+    packets = [getattr(aten, name) for name in TORCHS.split() if hasattr(aten, name)]
+    found = {op: rule for op, rule in get_decompositions(packets).items() if not op._schema.is_mutable and "out" not in op._overloadname}
+    return found | OURS
+
+
+def is_random(target: Any) -> bool:
+    """Whether an operation draws from a random generator: never repeated, never merged, never moved across another."""
+    return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from .. import shapes
 from .._torch import FakeTensor
 from ..errors import CannotTrace
 from ..provenance import UserLine, trail
-from .decompositions import RANDOM, table
+from .decompositions import is_random, table
 from .functionalize import Input, Plan, Planner, functionalizing, unwrapped, wrap
 from .recorder import Recorder
 
@@ -188,10 +188,10 @@ def _backward(joint: Joint, inputs: Sequence[Input], recorder: Recorder, line: _
     tangents = [_tangent(recorder, n, plan.values[k].meta["val"]) for n, k in enumerate(joint.tangents)]
     line.backward = True
     start = len(recorder.graph.nodes)
-    with recorder, torch.autocast_mode_off() if hasattr(torch, "autocast_mode_off") else _no_autocast():
+    with recorder, _no_autocast():
         grads = torch.autograd.grad(outputs, [i.primal for i in wanted], tangents, allow_unused=True)
         found = [None if g is None else recorder.node_of(unwrapped(g)) for g in grads]
-    if any(n.target in RANDOM for n in list(recorder.graph.nodes)[start:]):
+    if any(is_random(n.target) for n in list(recorder.graph.nodes)[start:]):
         raise CannotTrace("backward draws random numbers (a checkpointed region?)")
     return found
 
@@ -215,6 +215,3 @@ def _tangent(recorder: Recorder, number: int, like: torch.Tensor) -> torch.Tenso
     fake = torch._from_functional_tensor(fake) if torch._is_functional_tensor(fake) else fake
     recorder.input(f"tangent_{number}", fake)
     return torch._to_functional_tensor(fake)
-
-
-Tracer = Callable[[GraphModule, Sequence[Any]], Joint]

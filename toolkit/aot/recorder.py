@@ -23,6 +23,10 @@ aten = torch.ops.aten
 Table = Mapping[torch._ops.OpOverload, Callable[..., Any]]
 
 
+class InPlace(CannotTrace):
+    """An operation that writes into its argument reached the recorder, below functionalization."""
+
+
 class Recorder(TorchDispatchMode):
     """Records every functional operation under it in `graph`; those with a row in `table` are decomposed first.
 
@@ -139,13 +143,19 @@ class Recorder(TorchDispatchMode):
             return func(*args, **kwargs)
         rule = self.table.get(func)
         if rule is not None:
-            with self:
-                result = rule(*args, **kwargs)
+            result = self._decompose(rule, args, kwargs)
             if result is not NotImplemented:
                 return result
         if func is aten.lift_fresh.default or func is aten.lift.default:
             return self._lift(args[0])
         return self._record(func, args, kwargs)
+
+    def _decompose(self, rule: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            with self:
+                return rule(*args, **kwargs)
+        except InPlace:  # one of torch's writes into its own temporaries: then the operation stays whole
+            return NotImplemented
 
     def _lift(self, value: torch.Tensor) -> torch.Tensor:
         if isinstance(value, FakeTensor):
@@ -161,9 +171,9 @@ class Recorder(TorchDispatchMode):
         if not isinstance(func, torch._ops.OpOverload):
             raise CannotTrace(f"{func} is a higher-order operator")
         if func._schema.is_mutable:
-            raise CannotTrace(f"{func} changes its argument and has no functional form")
+            raise InPlace(f"{func} changes its argument and has no functional form")
         result = func(*args, **kwargs)
-        node = self.graph.call_function(func, self.node_of(args), self.node_of(kwargs))
+        node = self.graph.create_node("call_function", func, self.node_of(args), self.node_of(kwargs), func._opname)
         node.meta.update(val=result, parents=self.parents())
         self._track_result(result, node)
         return result

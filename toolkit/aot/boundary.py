@@ -1,0 +1,209 @@
+"""Around the compiled graphs: the function that the caller calls.
+
+`bind_inference` runs the graph and carries out the plan. `bind_training` puts an autograd.Function between: its forward is the compiled forward, its
+backward the compiled backward, built at the first call of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .. import events, options, shapes
+from ..errors import FuselabError
+from .functionalize import Constant, Given, Output, Plan, Value, ViewOf
+from .joint import Joint
+from .partition import Partition
+
+Compiled = Callable[[list[Any]], Sequence[Any]]
+
+
+class BackwardTwice(FuselabError):
+    remedy = "compute the second derivative in eager: decorate the function with fuselab.disable, or use torch.func inside the compiled function"
+
+
+class OddTangent(FuselabError):
+    remedy = "the gradients that reach a compiled function must be plain tensors"
+
+
+def bind_inference(plan: Plan, run: Compiled, quiet: bool) -> Callable[..., list[Any]]:
+    """`quiet`: inputs require grad although no output does, so the graph runs under no_grad."""
+    if _is_direct(plan) and not quiet:
+        return lambda *inputs: list(run(list(inputs)))
+    finish = finisher(plan)
+
+    def call(*inputs: Any) -> list[Any]:
+        if quiet:
+            with torch.no_grad():
+                values = run(list(inputs))
+        else:
+            values = run(list(inputs))
+        return finish(inputs, values)
+
+    return call
+
+
+def _is_direct(plan: Plan) -> bool:
+    return not plan.mutations and plan.outputs == [Value(i) for i in range(len(plan.values))]
+
+
+def finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+    """(inputs, the graph's values) -> outputs: write new values into changed inputs, then build each output."""
+    hidden = [(m.input, m.value) for m in plan.mutations if not m.grad]
+    visible = [(m.input, m.value) for m in plan.mutations if m.grad]
+    makers = [_maker(o) for o in plan.outputs]
+
+    def finish(inputs: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        if hidden:
+            with torch.no_grad():
+                for i, k in hidden:
+                    inputs[i].detach().copy_(values[k])
+        if visible:
+            with torch.enable_grad():
+                for i, k in visible:
+                    inputs[i].copy_(values[k])
+        return [make(inputs, values) for make in makers]
+
+    return finish
+
+
+def _maker(output: Output) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
+    match output:
+        case Value(index):
+            return lambda inputs, values: values[index]
+        case Given(index):
+            return lambda inputs, values: inputs[index]
+        case Constant(value):
+            return lambda inputs, values: value
+        case ViewOf(Given(index), replay):
+            return lambda inputs, values: replay(inputs[index], values)
+        case ViewOf(Value(index), replay):
+            return lambda inputs, values: replay(values[index], values)
+    raise TypeError(output)
+
+
+# -- training ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Backward:
+    """The backward graph, compiled when first called. Events and options are those of the compilation that made it."""
+
+    build: Callable[[], Compiled]
+    options: options.Options
+    compile_id: int
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._run: Compiled | None = None
+
+    def __call__(self, arguments: list[Any]) -> Sequence[Any]:
+        if self._run is None:
+            with self._lock:
+                if self._run is None:
+                    with options.using(self.options), events.resumed(self.compile_id), torch.enable_grad():
+                        self._run = self.build()
+        return self._run(arguments)
+
+
+@dataclass
+class Tangent:
+    """What backward expects of one incoming gradient."""
+
+    like: torch.Tensor
+
+    def __post_init__(self) -> None:
+        static = not any(isinstance(n, torch.SymInt) for n in (*self.like.shape, *self.like.stride()))
+        self.stride = tuple(self.like.stride()) if static else None
+        self.shape = tuple(self.like.shape) if static else None
+        self.dtype = self.like.dtype
+
+    def fit(self, grad: torch.Tensor) -> torch.Tensor:
+        """`grad` with the expected dtype and strides."""
+        if type(grad) not in (torch.Tensor, torch.nn.Parameter):
+            raise OddTangent(f"a gradient of type {type(grad).__name__} reached a compiled function")
+        if grad.dtype is not self.dtype:
+            grad = grad.to(self.dtype)
+        if self.stride is None:
+            return grad.contiguous()
+        if grad.stride() != self.stride:
+            grad = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=grad.device).copy_(grad)
+        return grad
+
+
+@dataclass
+class Training:
+    """Everything that one training product's autograd.Function needs."""
+
+    forward: Compiled
+    backward: Backward
+    count: int
+    saved: list[tuple[str, int]]
+    numbers: int
+    tangents: list[tuple[int, Tangent]]
+    plain: list[int]  # values without a gradient
+    wanted: list[int]
+    inputs: int
+
+
+class _Boundary(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, training: Training, *inputs: Any) -> tuple[Any, ...]:
+        results = training.forward(list(inputs))
+        kept = [inputs[i] if kind == "input" else results[i] for kind, i in training.saved]
+        ctx.training, ctx.numbers = training, kept[:training.numbers]
+        ctx.save_for_backward(*kept[training.numbers:])
+        values = tuple(results[:training.count])
+        ctx.mark_non_differentiable(*(values[k] for k in training.plain if isinstance(values[k], torch.Tensor)))
+        ctx.set_materialize_grads(False)
+        ctx.shapes = [values[k] for k, _ in training.tangents] if _needs_shapes(training) else ()
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        training: Training = ctx.training
+        if torch.is_grad_enabled() and any(isinstance(g, torch.Tensor) and g.requires_grad for g in grads):
+            raise BackwardTwice("a gradient of a gradient (create_graph=True) through a compiled function")
+        saved = ctx.saved_tensors
+        tangents = [_incoming(grads[k], t, ctx, n) for n, (k, t) in enumerate(training.tangents)]
+        with torch.no_grad():
+            gradients = training.backward([*ctx.numbers, *saved, *tangents])
+        result: list[Any] = [None] * (training.inputs + 1)
+        for i, g in zip(training.wanted, gradients, strict=True):
+            result[i + 1] = g
+        return tuple(result)
+
+
+def _needs_shapes(training: Training) -> bool:
+    return any(t.shape is None for _, t in training.tangents)
+
+
+def _incoming(grad: Any, tangent: Tangent, ctx: Any, n: int) -> torch.Tensor:
+    if grad is not None:
+        return tangent.fit(grad)
+    if tangent.shape is not None:
+        return torch.zeros(tangent.shape, dtype=tangent.dtype, device=tangent.like.device).as_strided(tangent.shape, tangent.stride)
+    return torch.zeros(ctx.shapes[n], dtype=tangent.dtype, device=tangent.like.device)
+
+
+def bind_training(joint: Joint, partition: Partition, forward: Compiled, backward: Backward) -> Callable[..., list[Any]]:
+    plan = joint.plan
+    differentiable = plan.differentiable
+    training = Training(
+        forward, backward, len(plan.values), partition.saved, partition.numbers,
+        [(k, Tangent(plan.wrappers[k])) for k in joint.tangents], [k for k, yes in enumerate(differentiable) if not yes], joint.wanted, len(joint.inputs))
+    finish = finisher(plan)
+
+    def call(*inputs: Any) -> list[Any]:
+        with torch.enable_grad():
+            values = _Boundary.apply(training, *inputs)
+        return finish(inputs, values)
+
+    return call
+
+
+__all__ = ["Backward", "BackwardTwice", "OddTangent", "bind_inference", "bind_training", "shapes"]
