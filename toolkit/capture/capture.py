@@ -23,7 +23,7 @@ from .bodies import ByCode
 from .breaks import BreakGraph, Observed, Restart, SkipFrame
 from .ending import Compiled, Ending
 from .guards import Guard, GuardKind, GuardSet
-from .hook import Entry, FrameView, Skip
+from .hook import Entry, FrameView, Skip, disabled
 from .interpreter import Interpreter, ReachedBreak
 from .record import CodeRecord, History
 from .source import LocalSource
@@ -137,7 +137,7 @@ class Capture:
         emit(GraphCaptured(function=frame.code.co_qualname, nodes=count, inputs=len(graph.inputs), text=lambda: text_of_graph(gm)))
         trace.torch_guards()
         with torch.set_grad_enabled(trace.grad_at_start), shapes.at(trace.fake, trace.line):
-            return self.compile_graph(gm, [i.example for i in graph.inputs])
+            return disabled(self.compile_graph(gm, [i.example for i in graph.inputs]))
 
     def _shape_guards(self, trace: Trace) -> None:
         trace.shape_guards()

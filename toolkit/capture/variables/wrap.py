@@ -6,6 +6,7 @@ an object met before gives the same tracker, with a guard that both sources are 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,30 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Interpreter", object, "Source"], VariableTracker | None]
 
-HANDLERS: list[Handler] = []
+
+@functools.cache
+def handlers() -> tuple[Handler, ...]:
+    """In the order in which they are asked. (Here and not above: trackers import this module.)"""
+    from ..torch_calls import wrap_torch
+    from . import classes, constant, containers, dicts, functions, iterators, modules, namespaces, tensor
+
+    return (
+        constant.wrap_constant_value,
+        tensor.wrap_tensor,
+        containers.wrap_sequence,
+        dicts.wrap_dict,
+        dicts.wrap_set,
+        wrap_torch,
+        namespaces.wrap_namespace,
+        functions.wrap_function,
+        functions.wrap_method,
+        functions.wrap_partial,
+        functions.wrap_cached,
+        functions.wrap_method_wrapper,
+        classes.wrap_class,
+        modules.wrap_module,
+        iterators.wrap_iterator,
+    )
 
 
 def wrap(tx: Interpreter, value: object, source: Source) -> VariableTracker:
@@ -26,7 +50,7 @@ def wrap(tx: Interpreter, value: object, source: Source) -> VariableTracker:
     if known is not None:
         tx.same_object(known, source)
         return known
-    for handler in HANDLERS:
+    for handler in handlers():
         variable = handler(tx, value, source)
         if variable is not None:
             return tx.effects.track(value, variable) if variable.mutable else variable
