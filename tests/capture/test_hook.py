@@ -16,7 +16,7 @@ from hook_fakes import Fake, compile_with, entry, equals
 
 from fuselab.toolkit import options
 from fuselab.toolkit.capture import _frame, hook
-from fuselab.toolkit.capture.guards import Guard, GuardKind, GuardSet, TensorSpec
+from fuselab.toolkit.capture.guards import Guard, GuardKind, GuardSet, ModuleSpec, TensorSpec
 from fuselab.toolkit.capture.hook import Cache, Entry, Hooked, Skip
 from fuselab.toolkit.capture.source import CellSource, LocalSource
 from fuselab.toolkit.errors import RecompileLimit, Unsupported
@@ -423,6 +423,32 @@ def test_an_entry_dies_with_its_key():
     keys.clear()
     gc.collect()
     assert f.cache.versions() == []
+
+
+def test_an_entry_dies_with_the_object_it_is_guarded_on():
+    def guarded(view):
+        x, value = LocalSource("x"), view.locals["x"]
+        state = Guard(GuardKind.MODULE_STATE, x, ModuleSpec.of(value, "x"))
+        return entry(lambda x: "compiled", Guard(GuardKind.ID_IS, x, value), state)
+
+    model = torch.nn.Linear(1, 1)
+
+    f = compile_with(guarded, lambda x: "eager")
+    assert f(model) == "compiled"
+    (version,) = f.cache.versions()
+    assert version.entry.guards.rows()[0][2] == "the object Linear(in_features=1, out_features=1, bias=True)"
+    dead = weakref.ref(model)
+    del model, version
+    gc.collect()
+    assert dead() is None
+    assert f.cache.versions() == []
+
+
+def test_versions_that_always_die_at_once_come_to_an_end():
+    f = compile_with(lambda view: entry(lambda x: "compiled", keys=(set(),)), lambda x: "eager")
+    with options.using(recompile_limit=1):
+        results = [f(i) for i in range(hook.LIFETIME + 2)]
+    assert results == ["compiled"] * hook.LIFETIME + ["eager"] * 2
 
 
 def test_versions_die_with_their_wrapper_and_with_their_code():

@@ -75,6 +75,7 @@ typedef struct Bucket {
     char dead;    /* a version died during a walk */
     char as_is;   /* compile no more versions; what none of them fits runs as it is */
     char orphan;  /* its cache or code is gone */
+    long made;    /* versions so far */
 } Bucket;
 
 enum { NEVER = 1, IMPOSSIBLE = 2 }; /* never captured, unless it is a root; not even then */
@@ -216,6 +217,7 @@ static Bucket *bucket_for(Extra *extra, Cache *cache) {
 }
 
 static void push_version(Bucket *b, Version *v) {
+    b->made++;
     v->next = b->first;
     v->bucket = b;
     b->first = (Version *)Py_NewRef(v);
@@ -320,16 +322,18 @@ static PyObject *versions_tuple(Bucket *b, PyObject *globals) {
     return tuple;
 }
 
-/* cache.miss(code, globals, builtins, function, arguments, versions) -> Version | None */
+/* cache.miss(code, globals, builtins, function, arguments, versions, made) -> Version | None */
 static PyObject *ask_python(Bucket *b, Frame *frame, const Values *values) {
     PyObject *arguments = PyTuple_New(values->count), *versions = arguments ? versions_tuple(b, values->globals) : NULL, *answer = NULL;
-    if (versions != NULL) {
+    PyObject *made = versions ? PyLong_FromLong(b->made) : NULL;
+    if (made != NULL) {
         for (Py_ssize_t i = 0; i < values->count; i++) PyTuple_SET_ITEM(arguments, i, Py_NewRef(values->args[i]));
         answer = PyObject_CallMethodObjArgs((PyObject *)b->cache, interned_miss, FRAME_CODE(frame), values->globals, values->builtins,
-                                            FRAME_FUNCTION(frame), arguments, versions, NULL);
+                                            FRAME_FUNCTION(frame), arguments, versions, made, NULL);
     }
     Py_XDECREF(arguments);
     Py_XDECREF(versions);
+    Py_XDECREF(made);
     if (answer != NULL && answer != Py_None && !Py_IS_TYPE(answer, &VersionType)) {
         PyErr_Format(PyExc_TypeError, "miss() gave a %s, not a Version or None", Py_TYPE(answer)->tp_name);
         Py_CLEAR(answer);

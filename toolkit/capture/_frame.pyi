@@ -36,7 +36,7 @@ class Version:
 
 class Cache:
     """All versions of one compiler. A subclass has
-    `miss(code, globals, builtins, function, arguments, versions) -> Version | None`."""
+    `miss(code, globals, builtins, function, arguments, versions, made) -> Version | None`."""
 
     root: CodeType | None
     def forget(self) -> None: ...

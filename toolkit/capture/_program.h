@@ -20,11 +20,11 @@ static const char *const access_names[A_COUNT] = {
 };
 
 enum { C_TYPE_IS, C_ID_IS, C_ID_IS_NOT, C_TRUE, C_FALSE, C_EQUALS, C_LENGTH, C_KEYS, C_CONTAINS, C_LACKS, C_HAS_ATTR, C_LACKS_ATTR,
-       C_SUBCLASS, C_CALL, C_SAME_ITEMS, C_WATCH, C_RANGE, C_KEEP, C_INT, C_ALIVE, C_COUNT };
+       C_SUBCLASS, C_CALL, C_SAME_ITEMS, C_WATCH, C_RANGE, C_KEEP, C_INT, C_ALIVE, C_REF_IS, C_COUNT };
 
 static const char *const check_names[C_COUNT] = {
     "type_is", "id_is", "id_is_not", "true", "false", "equals", "length", "keys", "contains", "lacks", "has_attr", "lacks_attr",
-    "subclass", "call", "same_items", "watch", "range", "keep", "int", "alive",
+    "subclass", "call", "same_items", "watch", "range", "keep", "int", "alive", "ref_is",
 };
 
 enum { L_TENSORS, L_SAME, L_DISTINCT, L_STATE, L_SHAPE, L_CALL, L_COUNT };
@@ -250,6 +250,12 @@ static int alive(PyObject *v) {
     return target != NULL;
 }
 
+static int is_target(PyObject *v, PyObject *reference) { /* `v` is alive, so comparing addresses is enough */
+    PyObject *target = weakref_target(reference);
+    Py_XDECREF(target);
+    return target == v;
+}
+
 static int check_value(Run *run, const Check *c, PyObject *v) {
     switch (c->op) {
     case C_TYPE_IS: return (PyObject *)Py_TYPE(v) == c->operand;
@@ -271,6 +277,7 @@ static int check_value(Run *run, const Check *c, PyObject *v) {
     case C_RANGE: return in_range(v, c->operand);
     case C_KEEP: Py_XSETREF(run->slots[c->slot], Py_NewRef(v)); return 1;
     case C_INT: return keep_int(run, c, v);
+    case C_REF_IS: return is_target(v, c->operand);
     default: return alive(v);
     }
 }

@@ -6,6 +6,7 @@ What each kind means is in `checks.py`; sets of guards are in `guards.py`.
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -92,6 +93,17 @@ class Failure:
     @property
     def relied_on(self) -> str:
         return str(self.guard.where or "")
+
+
+@dataclass(frozen=True, eq=False)
+class Weakly:
+    """An expected object that the guard must not keep alive; `name` is its text. The compiled version dies with it."""
+
+    reference: weakref.ref[Any]
+    name: str
+
+    def is_it(self, value: object) -> bool:
+        return self.reference() is value
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .. import _torch
-from .assumptions import GuardKind, OverlapSpec, ShapeCheck, TensorSpec
+from .assumptions import GuardKind, OverlapSpec, ShapeCheck, TensorSpec, Weakly
 from .constants import same_constant, short
 from .modules import ModuleSpec
 
@@ -24,6 +24,10 @@ class Check:
     holds: Callable[[Any, Any, Any], bool]
     expected: Callable[[Any], str] = short
     found: Callable[[Any, Any, Any], str] = lambda value, expected, frame: short(value)
+
+
+def _identical(value: Any, expected: Any, frame: Any) -> bool:
+    return expected.is_it(value) if isinstance(expected, Weakly) else value is expected
 
 
 def _has_attr(value: Any, name: str) -> bool:
@@ -101,7 +105,7 @@ def _torch_state(read: Callable[[], Any]) -> Check:
 K = GuardKind
 CHECKS: dict[GuardKind, Check] = {
     K.TYPE_IS: Check(lambda v, e, f: type(v) is e, short, lambda v, e, f: short(type(v))),
-    K.ID_IS: Check(lambda v, e, f: v is e, lambda e: f"the object {short(e)}"),
+    K.ID_IS: Check(_identical, lambda e: f"the object {e.name if isinstance(e, Weakly) else short(e)}"),
     K.NONE_IS: Check(lambda v, e, f: (v is None) is e, lambda e: "None" if e else "not None"),
     K.BOOL_IS: Check(lambda v, e, f: bool(v) is e, lambda e: "true" if e else "false"),
     K.CONSTANT_EQUALS: Check(lambda v, e, f: same_constant(v, e)),
@@ -133,7 +137,8 @@ CHECKS: dict[GuardKind, Check] = {
     K.GRAD_MODE: _torch_state(torch.is_grad_enabled),
     K.INFERENCE_MODE: _torch_state(torch.is_inference_mode_enabled),
     K.AUTOCAST: Check(
-        lambda v, e, f: _torch.autocast_state(e[0]) == e[1:], lambda e: f"autocast {e[0]} {_autocast(e[1:])}",
+        lambda v, e, f: _torch.autocast_state(e[0]) == e[1:],
+        lambda e: f"autocast {e[0]} {_autocast(e[1:])}",
         lambda v, e, f: _autocast(_torch.autocast_state(e[0])),
     ),
     K.DETERMINISTIC: _torch_state(torch.are_deterministic_algorithms_enabled),
@@ -142,7 +147,7 @@ CHECKS: dict[GuardKind, Check] = {
     K.NUM_THREADS: _torch_state(torch.get_num_threads),
     K.MATMUL_PRECISION: _torch_state(torch.get_float32_matmul_precision),
     K.TORCH_FUNCTION_MODE: _torch_state(_torch.torch_function_depth),
-    K.MODULE_STATE: Check(lambda v, e, f: e.unchanged(v), ModuleSpec.text, lambda v, e, f: e.difference(v)),
+    K.MODULE_STATE: Check(lambda v, e, f: not e.difference(v), ModuleSpec.text, lambda v, e, f: e.difference(v)),
 }
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .assumptions import Failure, Guard, GuardKind, OverlapSpec, Predicate, ShapeCheck, TensorSpec
+from .assumptions import Failure, Guard, GuardKind, OverlapSpec, Predicate, ShapeCheck, TensorSpec, Weakly
 from .checks import CHECKS, describe
+from .constants import short
 from .modules import ClassSpec, DictSpec, ModuleSpec
-from .program import build
+from .program import build, mortal
 from .source import Source
 
 if TYPE_CHECKING:
@@ -51,6 +54,19 @@ class GuardSet:
     def compile(self, frame: FrameView) -> _frame.Program:
         """The program that C evaluates before a call. Tensor guards read the tensors of `frame`, where all guards hold."""
         return build(tuple(self), frame)
+
+    def loosen(self) -> tuple[Any, ...]:
+        """Stop keeping the objects of ID_IS guards alive. Gives those objects, once: who runs the program must die with them."""
+        keys: dict[int, Any] = {}
+        for place, guard in self._guards.items():
+            if guard.kind is GuardKind.MODULE_STATE:
+                module = guard.expected.reference()
+                keys[id(module)] = module
+            elif guard.kind is GuardKind.ID_IS and mortal(guard.expected):
+                keys[id(guard.expected)] = guard.expected
+                weakly = Weakly(weakref.ref(guard.expected), short(guard.expected))
+                self._guards[place] = replace(guard, expected=weakly)
+        return tuple(key for key in keys.values() if key is not None)
 
     def explain(self, frame: FrameView) -> Failure | None:
         """The first guard that does not hold for this frame, in words; None if all hold."""

@@ -40,6 +40,7 @@ from .skipfiles import never_captured
 disabled = _frame.disabled
 Hooked = _frame.Hooked
 Arguments = tuple[Any, ...]
+LIFETIME = 32  # times the recompile limit: all versions a code object may ever have, those included that died with their objects
 FOR_THE_USER = (Unsupported, RecompileLimit, UsageError)  # what a compiler raises on purpose; all else is contained
 
 
@@ -93,11 +94,22 @@ class Cache(_frame.Cache):
         self.root = root
         _caches.add(self)
 
-    def miss(self, code: types.CodeType, namespace: dict[str, Any], builtins: dict[str, Any], function: types.FunctionType,
-             arguments: Arguments, versions: tuple[_frame.Version, ...]) -> _frame.Version | None:
-        """No version fits: compile one. None: the frame runs as it is from now on. C calls this with the hook off."""
+    def miss(
+        self,
+        code: types.CodeType,
+        namespace: dict[str, Any],
+        builtins: dict[str, Any],
+        function: types.FunctionType,
+        arguments: Arguments,
+        versions: tuple[_frame.Version, ...],
+        made: int,
+    ) -> _frame.Version | None:
+        """No version fits: compile one. None: from now on what fits no version runs as it is. C calls this with the hook off.
+
+        `versions` are those alive for these globals, the last used first; `made` counts all that this code ever had.
+        """
         view = frame_view(code, namespace, builtins, function, arguments)
-        if versions and not self._may_recompile(view, versions):
+        if (versions and not self._may_recompile(view, versions)) or made >= LIFETIME * options.current().recompile_limit:
             return None
         with compilation():
             return self._compile(view)
@@ -145,7 +157,7 @@ class Cache(_frame.Cache):
             raise InternalError(f"a guard fails right after capture: {why or tuple(entry.guards)[failed]}")
         version = _frame.Version(program, entry.code, view.globals, entry)
         entry.version = version
-        version.watch = tuple(weakref.ref(key, _Invalidate(version)) for key in entry.keys)
+        version.watch = tuple(weakref.ref(key, _Invalidate(version)) for key in (*entry.keys, *entry.guards.loosen()))
         entry.keys = ()
         return version
 
@@ -193,8 +205,9 @@ def reset() -> None:
         cache.forget()
 
 
-def frame_view(code: types.CodeType, namespace: dict[str, Any], builtins: dict[str, Any], function: types.FunctionType,
-               arguments: Arguments) -> FrameView:
+def frame_view(
+    code: types.CodeType, namespace: dict[str, Any], builtins: dict[str, Any], function: types.FunctionType, arguments: Arguments
+) -> FrameView:
     """A FrameView from what C hands over; `arguments` are the values of the code's first variables."""
     kind = "function" if code.co_flags & inspect.CO_OPTIMIZED else "module"
     bound = dict(zip(code.co_varnames, arguments, strict=False))

@@ -6,11 +6,15 @@ numbers of the dicts moved, and re-arms them if it says yes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from .assumptions import TensorSpec
 from .constants import same_constant, short
 
 TABLES = (
@@ -89,35 +93,56 @@ def _attributes(cls: type) -> tuple[tuple[str, int], ...]:
     return tuple((name, id(value)) for name, value in vars(cls).items() if name not in ("__abstractmethods__", "_abc_impl", "__weakref__"))
 
 
+@dataclass(frozen=True)
+class HeldTensor:
+    """A parameter or buffer that compiled code may hold itself."""
+
+    text: str
+    tensor: torch.Tensor
+    spec: TensorSpec
+
+
 @dataclass(frozen=True, eq=False)
 class ModuleSpec:
-    """A module tree as it was. `dicts` are the `__dict__` and the tables of every module touched; `tensors` what they hold."""
+    """A module tree as it was: the `__dict__` and the tables of every module touched, and the tensors they hold.
 
-    module: torch.nn.Module
+    The module itself is held weakly. With this guard, compiled code may hold the tensors directly and never look at the tree.
+    """
+
+    reference: weakref.ref[torch.nn.Module]
+    name: str
     dicts: tuple[DictSpec, ...]
-    tensors: tuple[torch.Tensor, ...] = field(default=())
+    tensors: tuple[HeldTensor, ...] = ()
 
     @staticmethod
-    def of(module: torch.nn.Module, name: str, touched: tuple[tuple[str, torch.nn.Module], ...] | None = None) -> ModuleSpec:
+    def of(module: torch.nn.Module, name: str, touched: Iterable[tuple[str, torch.nn.Module]] | None = None) -> ModuleSpec:
         """`touched`: (text, module) of each module that counts; without it, the whole tree below `module`."""
-        tree = touched or tuple((f"{name}.{path}" if path else name, m) for path, m in module.named_modules())
+        tree = tuple(touched) if touched is not None else tuple((_dotted(name, path), m) for path, m in module.named_modules())
         dicts: list[DictSpec] = []
+        tensors: dict[int, HeldTensor] = {}
         for text, m in tree:
             dicts.append(DictSpec.of(m.__dict__, text))
             dicts.extend(DictSpec.of(m.__dict__[table], text) for table in TABLES if m.__dict__.get(table) is not None)
-        found = (t for _, m in tree for table in TABLES[:2] for t in m.__dict__[table].values() if t is not None)
-        return ModuleSpec(module, tuple(dicts), tuple({id(t): t for t in found}.values()))
-
-    def unchanged(self, value: Any) -> bool:
-        return value is self.module and not any(d.difference(d.namespace) for d in self.dicts)
+            for key, tensor in (*m._parameters.items(), *m._buffers.items()):
+                if tensor is not None:
+                    tensors.setdefault(id(tensor), HeldTensor(f"{text}.{key}", tensor, TensorSpec.of(tensor)))
+        return ModuleSpec(weakref.ref(module), name, tuple(dicts), tuple(tensors.values()))
 
     def still_same(self) -> bool:
-        return self.unchanged(self.module)
+        """Whether the dicts are as they were; the tensors have their own check."""
+        return not any(d.difference(d.namespace) for d in self.dicts)
 
     def difference(self, value: Any) -> str:
-        if value is not self.module:
-            return f"another module {type(value).__name__}"
-        return next((text for d in self.dicts if (text := d.difference(d.namespace))), "")
+        """The first difference, in words; "" if there is none."""
+        if value is not self.reference():
+            return f"another {type(value).__name__}"
+        words = (d.difference(d.namespace) for d in self.dicts)
+        changed = (f"{t.text} has {text}" for t in self.tensors if (text := t.spec.differs(t.tensor)))
+        return next((w for w in (*words, *changed) if w), "")
 
     def text(self) -> str:
-        return f"{type(self.module).__name__} and its {len(self.dicts)} tables unchanged"
+        return f"{self.name} unchanged ({len(self.dicts)} dicts, {len(self.tensors)} tensors)"
+
+
+def _dotted(name: str, path: str) -> str:
+    return re.sub(r"\.(\d+)\b", r"[\1]", f"{name}.{path}") if path else name

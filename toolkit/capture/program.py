@@ -6,6 +6,8 @@ The tree is walked in the order of `_cost`: cheap checks that fail often come fi
 
 from __future__ import annotations
 
+import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,7 @@ import torch
 
 from .. import _torch
 from . import _frame
-from .assumptions import Guard, GuardKind, ShapeCheck, TensorSpec
+from .assumptions import Guard, GuardKind, ShapeCheck, TensorSpec, Weakly
 from .checks import overlap_groups, shape_function
 from .shape_program import NotCompiled, instructions
 from .source import Source, Step
@@ -55,7 +57,7 @@ class Tree:
 
 _SLOW = {_frame.CHECK[name] for name in ("call", "has_attr", "lacks_attr", "subclass", "watch")}
 _SIMPLE: dict[GuardKind, str] = {
-    K.TYPE_IS: "type_is", K.ID_IS: "id_is", K.CONSTANT_EQUALS: "equals", K.DICT_KEYS_ARE: "keys", K.DICT_CONTAINS: "contains",
+    K.TYPE_IS: "type_is", K.CONSTANT_EQUALS: "equals", K.DICT_KEYS_ARE: "keys", K.DICT_CONTAINS: "contains",
     K.DICT_LACKS: "lacks", K.HAS_ATTR: "has_attr", K.LACKS_ATTR: "lacks_attr", K.SUBCLASS_OF: "subclass", K.INT_RANGE: "range",
     K.WEAKREF_ALIVE: "alive",
 }  # fmt: skip
@@ -143,6 +145,15 @@ class Builder:
         else:
             getattr(self, kind.name.lower())(source, expected, number)
 
+    def id_is(self, source: Source, expected: Any, number: int) -> None:
+        node = self.place(source, number)
+        if isinstance(expected, Weakly):
+            self.check(node, "ref_is", expected.reference, number)
+        elif mortal(expected):
+            self.check(node, "ref_is", weakref.ref(expected), number)
+        else:
+            self.check(node, "id_is", expected, number)
+
     def none_is(self, source: Source, expected: bool, number: int) -> None:
         self.check(self.place(source, number), "id_is" if expected else "id_is_not", None, number)
 
@@ -196,9 +207,9 @@ class Builder:
 
     def module_state(self, source: Source, spec: Any, number: int) -> None:
         node = self.place(source, number)
-        self.check(node, "id_is", spec.module, number)
+        self.check(node, "ref_is", spec.reference, number)
         self.check(node, "watch", _frame.Watch(tuple(d.namespace for d in spec.dicts), (), spec.still_same), number)
-        self.held.extend((number, t) for t in spec.tensors)
+        self.held.extend((number, t.tensor) for t in spec.tensors)
 
     def dict_unchanged(self, source: Source, spec: Any, number: int) -> None:
         node = self.place(source, number)
@@ -235,6 +246,17 @@ class Builder:
         held = [(t, TensorSpec.of(t)) for _, t in self.held]
         passed = [(source.fetch(self.frame), spec) for _, source, spec in self.tensors]
         return _torch.tensor_check([(t, spec.sizes, spec.strides) for t, spec in held + passed])
+
+
+def mortal(value: object) -> bool:
+    """Whether a guard on this object's identity should let the object die: all that can be weakly referenced and is no fixture."""
+    if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
+        return False
+    try:
+        weakref.ref(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _all_distinct(*values: object) -> bool:
