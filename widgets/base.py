@@ -93,7 +93,7 @@ class Live(anywidget.AnyWidget):  # type: ignore[misc]
         try:
             with handling():
                 answer = handler(content)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             answer = {"kind": "outcome", "action": content["kind"], "ok": False, "text": f"{type(error).__name__}: {error}"}
         if answer is not None:
             self.send({"key": content.get("key"), **answer})

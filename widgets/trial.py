@@ -17,7 +17,7 @@ TRITON = re.compile(r"\bat (\d+):(\d+):")
 
 @dataclass(frozen=True)
 class Outcome:
-    """`ok`: built and right. `kept`: it is the one that runs now. `line` and `column` (from 1; 0: unknown) are in the source that was tried."""
+    """`ok`: built and right. `kept`: it is the one that runs now. `line` and `column` (from 1; 0: unknown) are in the tried source."""
 
     ok: bool
     kept: bool
@@ -35,7 +35,7 @@ def run(kernel: Any, source: str, keep_wrong: bool = False) -> Outcome:
         return failed
     try:
         verdict = kernel.check()
-    except Exception as error:  # noqa: BLE001  an edited kernel may raise anything when it runs
+    except Exception as error:  # an edited kernel may raise anything when it runs
         _put_back(kernel, before)
         line, column, message = locate(error, source)
         return Outcome(False, False, f"{message}; the working kernel stays", line, column)
@@ -105,7 +105,7 @@ def _build(kernel: Any, source: str) -> Outcome | None:
         if kernel.backend == "triton":
             compile(source, f"<{kernel.name}>", "exec")
         kernel.edit(source)
-    except Exception as error:  # noqa: BLE001  whatever a builder says, it is about the edit
+    except Exception as error:  # whatever a builder says, it is about the edit
         line, column, message = locate(error, source)
         return Outcome(False, False, f"does not build: {message}", line, column, getattr(error, "output", ""))
     return None

@@ -26,7 +26,8 @@ class Report:
     """
 
     def __init__(self, events: Iterable[Event] | Rows, title: str = "", sections: tuple[str, ...] = WHOLE, full: bool = False) -> None:
-        self.rows = events if isinstance(events, Rows) else Rows.of(events)
+        self.events: tuple[Event, ...] = () if isinstance(events, Rows) else tuple(events)
+        self.rows = events if isinstance(events, Rows) else Rows.of(self.events)
         self.title = title or _title(self.rows)
         self.sections = sections
         self.full = full
@@ -37,6 +38,11 @@ class Report:
             if name not in text.SECTIONS:
                 raise UsageError(f"a report has no section {name!r}", "sections are: " + ", ".join(text.SECTIONS))
         return Report(self.rows, self.title, sections, full=True)
+
+    @classmethod
+    def joined(cls, reports: Iterable[Report], title: str = "") -> Report:
+        """One report of what several say."""
+        return cls(sorted((e for r in reports for e in r.events), key=lambda e: e.when), title)
 
     @property
     def summary(self) -> str:

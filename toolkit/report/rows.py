@@ -1,4 +1,4 @@
-"""The rows behind every view: plain records, filled in as more is known about a thing. Big texts stay callables until somebody reads them."""
+"""The rows behind every view: plain records, filled in as more is known. Big texts stay callables until somebody reads them."""
 
 from __future__ import annotations
 
