@@ -206,21 +206,41 @@ class Builder:
 
     def extern(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any], val: Any, out: Any = None, reason: str = "") -> Any:
         """A call of `target` whose result has the structure, sizes and strides of `val`. Tensors in `args` are Buffer or ReinterpretView."""
-        several = not isinstance(val, torch.Tensor)
-        layout = layout_of(val) if not several else Layout(self.graph.device, torch.float32, (ZERO,), (sympy.Integer(1),))
+        several = isinstance(val, (list, tuple))
+        layout = layout_of(val) if isinstance(val, torch.Tensor) else Layout(self.graph.device, torch.float32, (ZERO,), (sympy.Integer(1),))
         kernel = ExternKernel(self.name(), layout, frozenset(), target, tuple(args), dict(kwargs), out, (), several, reason=reason)
         kernel.random = torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
         self.add(kernel)
-        return self._results(kernel, val, ()) if several else TensorBox(StorageBox(kernel))
+        if not several:
+            self._define(kernel.name, val)
+            return TensorBox(StorageBox(kernel)) if isinstance(val, torch.Tensor) else expr(val)
+        return self._results(kernel, val, ())
+
+    def _define(self, name: str, val: Any) -> None:
+        """Sizes that only this operation's result knows (`nonzero`, `item`)."""
+        sizes = exprs(val.shape) if isinstance(val, torch.Tensor) else (expr(val),)
+        for dim, size in enumerate(sizes):
+            if isinstance(size, sympy.Symbol):
+                self.graph.symbols.setdefault(size, (name, dim if isinstance(val, torch.Tensor) else None))
 
     def _results(self, kernel: ExternKernel, val: Any, path: tuple[int, ...]) -> Any:
         if isinstance(val, torch.Tensor):
             part = MultiOutput(self.name(), layout_of(val), frozenset(), kernel, path)
             self.add(part)
+            self._define(part.name, val)
             return TensorBox(StorageBox(part))
         if isinstance(val, (list, tuple)):
-            return tuple(self._results(kernel, v, (*path, i)) for i, v in enumerate(val))
+            used = self._used() if not path else None
+            return tuple(self._results(kernel, v, (*path, i)) if used is None or i in used else None for i, v in enumerate(val))
+        if isinstance(val, (torch.SymInt, torch.SymFloat)):
+            self._define(kernel.name, val)
         return expr(val)
+
+    def _used(self) -> set[int] | None:
+        """Which results of the node anybody takes; None: all."""
+        assert self.node is not None
+        users = list(self.node.users)
+        return {int(u.args[1]) for u in users} if all(u.target is operator.getitem for u in users) else None  # type: ignore[arg-type]
 
     # -- mutation
 

@@ -12,7 +12,7 @@ from ..loops.ir import TensorBox
 from ..loops.layout import Expr
 from ..loops.ops import Index, Value, ops
 from .build import Builder, expr, exprs
-from .promotion import compute_dtype, full, scalar_dtype
+from .promotion import compute_dtype, full, operand, scalar_dtype
 from .table import RULES, lowers
 
 
@@ -50,8 +50,6 @@ def new_full(b: Builder, x: TensorBox, size: Sequence[Any], value: Any, **where:
 
 @lowers("fill.Scalar", "fill.Tensor")
 def fill(b: Builder, x: TensorBox, value: Any) -> TensorBox:
-    from .promotion import operand
-
     load = operand(value, (), x.dtype)
     return b.pointwise(lambda index: load(()), x.size, x.dtype, (value,) if isinstance(value, TensorBox) else (), x.device)
 

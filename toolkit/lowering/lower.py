@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
 import torch
 from torch import fx
 
+from ..errors import InternalError
 from ..events import FellBack, emit
-from ..loops.ir import Buffer, InputBuffer, LoweredGraph, ReinterpretView, TensorBox
+from ..loops.ir import Buffer, LoweredGraph, ReinterpretView, TensorBox
 from ..provenance import trail
 from . import families  # noqa: F401  (fills the table)
 from .build import Builder, expr, exprs, same_strides
@@ -85,11 +87,15 @@ class Lowering(fx.Interpreter):
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         val = self.builder.val
+        if target is torch.ops.aten._local_scalar_dense.default:
+            return self._fall_back(target, args, kwargs)
         if isinstance(val, SymScalar) or (isinstance(val, (int, float, bool)) and not boxes((args, kwargs))):
             return expr(val)
         if target is operator.getitem:
             return args[0][args[1]]
         rule = RULES.get(target)
+        if rule is None and getattr(getattr(target, "_schema", None), "is_mutable", False):
+            raise InternalError(f"lowering expects functional ATen; {target} writes into its arguments")
         if rule is not None:
             result = rule(self.builder, *args, **kwargs)
             if result is not NotImplemented:
@@ -129,8 +135,6 @@ class Lowering(fx.Interpreter):
         if layout.stride == stride:
             return memory
         assert same_strides(layout.stride, stride, layout.size)
-        from dataclasses import replace
-
         buffer = memory if isinstance(memory, Buffer) else memory.buffer
         return ReinterpretView(buffer, replace(layout, stride=stride))
 
@@ -144,4 +148,4 @@ def boxes(value: Any) -> list[TensorBox]:
     return [b for v in value.values() for b in boxes(v)] if isinstance(value, dict) else []
 
 
-__all__ = ["InputBuffer", "Lowering", "lower"]
+__all__ = ["Lowering", "lower"]

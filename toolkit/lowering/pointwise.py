@@ -197,6 +197,8 @@ def div_mode(b: Builder, x: Any, y: Any, rounding_mode: str | None = None) -> Te
     dtype = promoted(x, y)
     if dtype is torch.bool:
         return NotImplemented
+    if dtype in LOW and rounding_mode == "trunc":  # eager rounds the quotient before it truncates
+        return elementwise(b, lambda p, q: ops.trunc(ops.to_dtype(ops.truediv(p, q), dtype, torch.float32)), (x, y), dtype, rounded=True)
     return elementwise(b, ops.floordiv if rounding_mode == "floor" else ops.truncdiv, (x, y), dtype, rounded=True)
 
 
@@ -462,7 +464,7 @@ def convert(b: Builder, x: TensorBox, dtype: torch.dtype) -> TensorBox:
 RULES[torch.ops.prims.convert_element_type.default] = convert
 
 
-@lowers("clone.default", "lift_fresh_copy.default", "contiguous.default")
+@lowers("clone.default", "lift_fresh_copy.default", "contiguous.default", "alias_copy.default", "detach_copy.default")
 def clone(b: Builder, x: TensorBox, memory_format: Any = None) -> TensorBox:
     """Loops over the same elements; the strides are the wish of whoever realizes them."""
     return b.pointwise(x.loader(), x.size, x.dtype, (x,), work=0)

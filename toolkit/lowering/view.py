@@ -8,12 +8,13 @@ from typing import Any
 import sympy
 import torch
 
-from ..loops.index import floordiv
-from ..loops.ir import Reindex, TensorBox, View
-from ..loops.layout import ONE, ZERO, Expr, Layout
+from ..loops.index import floordiv, modular
+from ..loops.ir import InputBuffer, Reindex, TensorBox, View
+from ..loops.layout import ONE, ZERO, Expr, Layout, product
 from ..loops.ops import Index, ops
 from .build import Builder, expr, exprs
 from .pointwise import clone
+from .promotion import broadcast
 from .reshape import flat_index, inferred, reshape_reindex
 from .table import lowers
 
@@ -29,8 +30,7 @@ def wrapped(dim: int, rank: int) -> int:
 # -- whole-tensor views -----------------------------------------------------------------------------------------------
 
 
-@lowers("alias.default", "detach.default", "lift_fresh.default", "_conj.default", "conj.default", "resolve_conj.default", "resolve_neg.default",
-        "lift.default")
+@lowers("alias.default", "detach.default", "lift_fresh.default", "_conj.default", "conj.default", "resolve_conj.default", "resolve_neg.default", "lift.default")
 def alias(b: Builder, x: TensorBox) -> TensorBox:
     return NotImplemented if x.dtype.is_complex else view_of(x, x.size, lambda index: index)
 
@@ -161,13 +161,13 @@ def select(b: Builder, x: TensorBox, dim: int, index: Any) -> TensorBox:
     return view_of(x, (*x.size[:dim], *x.size[dim + 1 :]), lambda i: (*i[:dim], at, *i[dim:]))
 
 
-@lowers("split.Tensor", "split_copy.Tensor")
+@lowers("split.Tensor", "split_copy.Tensor", "unsafe_split.Tensor")
 def split(b: Builder, x: TensorBox, length: Any, dim: int = 0) -> Any:
     dim = wrapped(dim, len(x.size))
     return split_with_sizes(b, x, [v.shape[dim] for v in b.val], dim)
 
 
-@lowers("split_with_sizes.default", "split_with_sizes_copy.default")
+@lowers("split_with_sizes.default", "split_with_sizes_copy.default", "unsafe_split_with_sizes.default")
 def split_with_sizes(b: Builder, x: TensorBox, sizes: Sequence[Any], dim: int = 0) -> Any:
     dim = wrapped(dim, len(x.size))
     parts, start = [], ZERO
@@ -218,7 +218,7 @@ def unfold(b: Builder, x: TensorBox, dim: int, size: int, step: int) -> TensorBo
 def as_strided(b: Builder, x: TensorBox, size: Sequence[Any], stride: Sequence[Any], offset: Any = None) -> TensorBox:
     """Through the memory of its buffer, which must lie as eager's does; an input starts at its first element, so its offset must be that too."""
     source = b.node.args[0].meta["val"] if b.node is not None else None
-    if source is None:
+    if source is None or isinstance(x.storage.data, InputBuffer):  # an input's own offset is not known
         return NotImplemented
     buffer = b.realize(x)
     layout = b.strided(x)
@@ -229,9 +229,10 @@ def as_strided(b: Builder, x: TensorBox, size: Sequence[Any], stride: Sequence[A
 
 def strided_view(x: TensorBox, layout: Layout, size: Sequence[Expr], stride: Sequence[Expr], offset: Expr) -> TensorBox | Any:
     """The element at a memory position: found by dividing by the buffer's own strides, largest first (they must lie densely)."""
-    order = sorted((d for d, n in enumerate(layout.size) if n != 1), key=lambda d: -int(layout.stride[d]) if layout.stride[d].is_number else 0)
+    order = [d for d, n in enumerate(layout.size) if n != 1]
     if any(layout.stride[d].free_symbols for d in order) or not order:
         return NotImplemented
+    order.sort(key=lambda d: -int(layout.stride[d]))
 
     def reindex(index: Index) -> Index:
         rest = flat_index(index, stride) + offset
@@ -242,6 +243,18 @@ def strided_view(x: TensorBox, layout: Layout, size: Sequence[Expr], stride: Seq
         return tuple(result)
 
     return view_of(x, size, reindex)
+
+
+@lowers("flatten.using_ints")
+def flatten(b: Builder, x: TensorBox, start: int = 0, end: int = -1) -> TensorBox:
+    start, end = wrapped(start, len(x.size)), wrapped(end, len(x.size))
+    return reshaped(x, (*x.size[:start], product(x.size[start : end + 1]), *x.size[end + 1 :]))
+
+
+@lowers("broadcast_tensors.default")
+def broadcast_tensors(b: Builder, tensors: Sequence[TensorBox]) -> Any:
+    size = broadcast([t.size for t in tensors])
+    return tuple(expand(b, t, size) for t in tensors)
 
 
 # -- reorderings that eager copies ------------------------------------------------------------------------------------
@@ -263,8 +276,6 @@ def repeat(b: Builder, x: TensorBox, repeats: Sequence[Any]) -> TensorBox:
     size = [n * r for n, r in zip(old, times, strict=True)]
 
     def reindex(index: Index) -> Index:
-        from ..loops.index import modular
-
         pairs = zip(index, old, times, strict=True)
         return tuple(i if r == 1 else ZERO if n == 1 else modular(i, ONE, n) for i, n, r in pairs)[skip:]
 
@@ -273,14 +284,12 @@ def repeat(b: Builder, x: TensorBox, repeats: Sequence[Any]) -> TensorBox:
 
 @lowers("roll.default")
 def roll(b: Builder, x: TensorBox, shifts: Sequence[Any], dims: Sequence[int] = ()) -> TensorBox:
-    from ..loops.index import modular
-
     if not dims:
         flat = reshaped(x, (expr(-1),))
         return reshaped(roll(b, flat, shifts, (0,)), x.size)
     moved: dict[int, Expr] = {}
-    for s, d in zip(exprs(shifts), dims, strict=True):
-        d = wrapped(d, len(x.size))
+    for s, dim in zip(exprs(shifts), dims, strict=True):
+        d = wrapped(dim, len(x.size))
         moved[d] = moved.get(d, ZERO) + s
     size = x.size
     if any(n == 0 for n in size):
@@ -296,8 +305,6 @@ def roll(b: Builder, x: TensorBox, shifts: Sequence[Any], dims: Sequence[int] = 
 
 @lowers("constant_pad_nd.default")
 def constant_pad_nd(b: Builder, x: TensorBox, pad: Sequence[Any], value: Any = 0) -> TensorBox:
-    from .promotion import scalar_dtype  # noqa: F401
-
     pads = exprs(pad)
     rank = len(x.size)
     before, size = [ZERO] * rank, list(x.size)
