@@ -1,57 +1,211 @@
-"""The pipeline as functions you can read aloud: capture -> aot -> lower -> schedule -> generate -> load."""
+"""The pipeline as functions you can read aloud: capture -> aot -> lower -> schedule -> generate -> load.
+
+Only this file knows the order. Capture is handed the rest of the pipeline as an argument: `Pipeline(...)`, called with one captured graph.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
+from . import aot, verification
 from . import options as opts
-from .events import record
+from .capture import hook, marks
+from .capture.capture import Capture
+from .compiled import Compiled, CompiledModule, RecordingCache, compiled_module, looks_like, original
+from .errors import BuildError, UnknownBackend, UsageError
+from .events import FellBack, InternalFailure, KernelFailed, emit, record, resumed, stage
+from .history import Graph, History
+from .options import Options
+from .provenance import trail
+from .report import Report
+from .verification import Verdict
 
 BACKENDS = ("auto", "cpp", "triton", "eager", "aot_eager")
+Backend = str | Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
 
-def compile(target: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "auto",  # noqa: A001
-            mode: str = "default", options: dict[str, Any] | None = None) -> Any:
-    raise NotImplementedError
+# -- the public face --------------------------------------------------------------------------------------------------
 
 
-def torch_backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    raise NotImplementedError
+def compile(target: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Backend = "auto",  # noqa: A001
+            mode: str = "default", options: dict[str, Any] | Options | None = None) -> Any:
+    """A function or module that behaves as `target` and runs compiled code.
+
+    `fullgraph` raises Unsupported at a graph break instead of going on in eager. `dynamic`: None makes a dimension symbolic once it
+    varies, True from the start, False never. `backend`: auto (triton on a GPU, else cpp), cpp, triton, eager, aot_eager, or a
+    callable(GraphModule, example_inputs) -> callable. `mode` as in torch.compile. `options`: fields of `fuselab.Options` by name.
+    Without `target`, a decorator. Raises UsageError for a wrong argument.
+    """
+    again = functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options)
+    if target is None:
+        return again
+    target = original(target)
+    chosen = _options(backend, mode, options)
+    if not callable(target) or isinstance(target, type):
+        raise UsageError(f"compile takes a function or a module, not {target!r}")
+    history = History()
+    capture = Capture(Pipeline(backend, chosen, history), options=chosen, fullgraph=fullgraph, dynamic=dynamic)
+    call = Compiled(target, RecordingCache(capture, hook.root_code(_entry(target)), history), again)
+    return compiled_module(target, call) if isinstance(target, nn.Module) else call
 
 
-def explain(f: Any, *args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError
+def explain(f: Any, *args: Any, **kwargs: Any) -> Report:
+    """What capturing `f(*args, **kwargs)` would do, without running it and without touching what is compiled already.
+
+    Shows the first graph, its guards, and the break that ends it, if one does; `f` may be compiled or plain.
+    """
+    history = History()
+    capture = Capture(Pipeline("eager", opts.current(), history), options=opts.current(), fullgraph=False, dynamic=None)
+    with history.recording():
+        capture.explain(_entry(original(f)), args, kwargs)
+    return Report(tuple(history.events), title=getattr(f, "__name__", type(f).__name__))
 
 
-def verify(f: Any, *args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError
+def verify(f: Any, *args: Any, tolerance: float = 1e-4, **kwargs: Any) -> Verdict:
+    """Run `f(*args, **kwargs)` stage by stage on copies of the arguments; says which stage, or kernel, is the first that differs from eager."""
+    return verification.verify(original(f), compile, args, kwargs, tolerance)
 
 
 def reset() -> None:
-    raise NotImplementedError
+    """Forget everything compiled in this process, and where it came from."""
+    hook.reset()
+    trail.clear()
 
 
 def allow_in_graph(fn: Any) -> Any:
-    raise NotImplementedError
+    """`fn` becomes one node of the graph, unseen inside; it must depend on nothing but its arguments. Returns `fn`."""
+    return marks.mark_allowed(fn)
 
 
-def disable(fn: Any) -> Any:
-    raise NotImplementedError
+def disable(fn: Any = None, *, recursive: bool = True) -> Any:
+    """`fn` runs as it is: neither captured nor inlined, nor (if `recursive`) anything it calls."""
+    if fn is None:
+        return functools.partial(disable, recursive=recursive)
+    if not recursive:
+        return marks.mark_disabled(fn)
+
+    return marks.mark_disabled(looks_like(hook.disabled(fn), fn))
 
 
 def graph_break() -> None:
     """Break the graph here, when compiled; nothing, otherwise."""
+    marks.graph_break()
 
 
 def is_compiling() -> bool:
-    return False
+    """True while a function is captured, False in eager."""
+    return marks.is_compiling()
 
 
-def mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
-    raise NotImplementedError
+def mark_dynamic(tensor: torch.Tensor, dim: int | Sequence[int]) -> None:
+    """Size `dim` of `tensor` is symbolic from the first compilation on. Raises UsageError if there is no such dimension."""
+    for d in [dim] if isinstance(dim, int) else dim:
+        if not -tensor.dim() <= d < tensor.dim():
+            raise UsageError(f"the tensor has {tensor.dim()} dimensions; there is no dimension {d}")
+        marks.mark_dynamic(tensor, d % tensor.dim())
 
 
-__all__ = ["BACKENDS", "opts", "record"]
+def torch_backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """Our pipeline behind somebody else's capture: `torch.compile(backend="fuselab")`."""
+    return Pipeline("auto", opts.current(), History())(gm, example_inputs)
+
+
+# -- the pipeline -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """All after capture, for one captured graph: called with it, gives the callable that stands for it."""
+
+    backend: Backend
+    options: Options
+    history: History
+
+    def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        self.history.graphs.append(Graph(gm.meta.get("function", "graph") if hasattr(gm, "meta") else "graph", gm))
+        if callable(self.backend):
+            return self.backend(gm, example_inputs)
+        if self.backend == "eager":
+            return gm.forward
+        with stage("aot"), opts.using(self.options):
+            try:
+                return aot.compile(gm, example_inputs, self.compile_aten, options=self.options)
+            except aot.CannotTrace as refused:
+                emit(FellBack(op="the whole graph", reason=str(refused)))
+            except Exception as error:
+                emit(_failure("aot", error))
+            return gm.forward
+
+    def compile_aten(self, gm: torch.fx.GraphModule, values: Sequence[Any], kind: str) -> Callable[[list[Any]], list[Any]]:
+        """A functional ATen graph -> a callable that takes its inputs in a list."""
+        if self.backend == "aot_eager":
+            return aot.interpret(gm, list(values), kind)
+        with opts.using(self.options), self.history.recording():
+            try:
+                return self.load(self.generate(gm, values))
+            except BuildError as error:
+                emit(KernelFailed(names=(), backend=self.backend_of(values), error=str(error), source=error.source))
+            except Exception as error:
+                emit(_failure("lower", error))
+            return aot.interpret(gm, list(values), kind)
+
+    def generate(self, gm: torch.fx.GraphModule, values: Sequence[Any]) -> Any:
+        """ATen graph -> Program, by way of loops and a schedule."""
+        from .codegen.generate import generate
+        from .lowering.lower import lower
+        from .scheduling import schedule
+
+        with stage("lower"):
+            lowered = lower(gm, values)
+        with stage("schedule"):
+            plan = schedule(lowered)
+        with stage("generate"):
+            return generate(plan, self.backend_of(values))
+
+    def load(self, program: Any) -> Callable[[list[Any]], list[Any]]:
+        """Build the kernels and bind the wrapper to them."""
+        from .runtime.artifact import load
+
+        with stage("build"):
+            artifact = load(program)
+        for name, kernel in artifact.kernels.items():
+            self.history.kernels.add(name, kernel)
+        return artifact
+
+    def backend_of(self, values: Sequence[Any]) -> str:
+        if self.backend != "auto":
+            return str(self.backend)
+        on_gpu = any(isinstance(v, torch.Tensor) and v.device.type == "cuda" for v in values)
+        return "triton" if on_gpu else "cpp"
+
+
+# -- details ----------------------------------------------------------------------------------------------------------
+
+
+def _options(backend: Backend, mode: str, changes: dict[str, Any] | Options | None) -> Options:
+    if not callable(backend) and backend not in BACKENDS:
+        raise UnknownBackend(backend, list(BACKENDS))
+    base = changes if isinstance(changes, Options) else opts.current()
+    implied = {"mode": mode, "cuda_graphs": mode in ("reduce-overhead", "max-autotune") or base.cuda_graphs,
+               "templates": mode.startswith("max-autotune") or base.templates}
+    return opts.changed(base, **implied, **(changes if isinstance(changes, dict) else {}))
+
+
+def _entry(target: Any) -> Any:
+    """The function whose frame is captured when `target` is called."""
+    return target.forward if isinstance(target, nn.Module) else target
+
+
+def _failure(where: str, error: Exception) -> InternalFailure:
+    text = traceback.format_exc()
+    return InternalFailure(stage=where, function="", error=f"{type(error).__name__}: {error}", traceback=text)
+
+
+__all__ = ["BACKENDS", "CompiledModule", "Pipeline", "record", "resumed"]

@@ -306,16 +306,17 @@ def stage(name: str) -> Iterator[None]:
     if clock is None:
         yield
         return
+    clock.setdefault(name, 0.0)
     start, inner = time.perf_counter(), sum(clock.values())
     try:
         yield
     finally:
         nested = sum(clock.values()) - inner
-        clock[name] = clock.get(name, 0.0) + time.perf_counter() - start - nested
+        clock[name] += time.perf_counter() - start - nested
 
 
 def stages() -> tuple[tuple[str, float], ...]:
-    """(name, seconds) of the stages of this compilation so far, in order of their ends."""
+    """(name, seconds) of the stages of this compilation so far, in order of their begins."""
     return tuple((_clock.get() or {}).items())
 
 

@@ -9,6 +9,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__fuselab__"
@@ -47,6 +49,11 @@ def is_allowed(fn: object) -> bool:
 def _own(fn: object, name: str) -> object:
     """An attribute of the function object itself (functools.wraps copies it to a wrapper: then it holds for the wrapper too)."""
     return getattr(fn, "__dict__", {}).get(name)
+
+
+def mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
+    """Size `dim` of `tensor` is a symbol in every graph that takes it."""
+    tensor._fuselab_dynamic = getattr(tensor, "_fuselab_dynamic", frozenset()) | {dim}  # type: ignore[attr-defined]
 
 
 def graph_break() -> None:
