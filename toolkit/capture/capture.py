@@ -96,7 +96,8 @@ class Capture:
             if value is None:
                 self._tell_break(frame, record.breaks[tx.steps])
             compiled = self._compile(trace, frame, ending)
-            self._shape_guards(trace)
+            trace.object_guards()
+            trace.shape_guards()
             return Entry(trace.guards, ending.finish(compiled))
 
     def _run(self, trace: Trace, tx: Interpreter) -> VariableTracker | None:
@@ -138,9 +139,6 @@ class Capture:
         trace.torch_guards()
         with torch.set_grad_enabled(trace.grad_at_start), shapes.at(trace.fake, trace.line):
             return disabled(self.compile_graph(gm, [i.example for i in graph.inputs]))
-
-    def _shape_guards(self, trace: Trace) -> None:
-        trace.shape_guards()
 
 
 def top_interpreter(trace: Trace, frame: FrameView) -> Interpreter:

@@ -32,6 +32,34 @@ class GraphInput:
     source: Source
     example: Any
     value: Any  # the real tensor or int of this call
+    layout: Any = None  # sizes, strides, offset, requires_grad before the graph ran
+    _written: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.example, torch.Tensor):
+            self.layout = _layout(self.example)
+
+    @property
+    def written(self) -> bool:
+        """Did the graph change it in place?"""
+        return self._written or isinstance(self.example, torch.Tensor) and self.example._version > 0
+
+    def restore(self, fake: Any) -> None:
+        """If the graph changed the example in place, put one like the original in its place: later stages begin with it."""
+        if self.layout is None or self.example._version == 0 and self.layout == _layout(self.example):
+            return
+        self._written = self._written or self.written
+        sizes, strides, _, requires_grad = self.layout
+        with fake, torch.no_grad():
+            fresh = torch.empty_strided(sizes, strides, dtype=self.example.dtype, device=self.example.device)
+        fresh.requires_grad_(requires_grad)
+        if hasattr(self.example, "_fuselab_storage"):
+            fresh._fuselab_storage = self.example._fuselab_storage
+        self.example = self.node.meta["example_value"] = fresh
+
+
+def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.requires_grad
 
 
 class GraphBuilder:
@@ -133,6 +161,8 @@ class GraphBuilder:
         for given in [i for i in self.inputs if not i.node.users]:
             self.fx.erase_node(given.node)
             self.inputs.remove(given)
+        for given in self.inputs:
+            given.restore(self.trace.fake)
         return torch.fx.GraphModule({}, self.fx)
 
 

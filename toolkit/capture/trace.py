@@ -21,6 +21,7 @@ from .graph import GraphBuilder
 from .guards import GuardSet
 from .source import ConstSource, SizeSource, Source, StrideSource
 from .state import DEVICES
+from .variables.cells import OwnCellSource
 
 if TYPE_CHECKING:
     from .breaks import BreakGraph
@@ -116,11 +117,21 @@ class Trace:
             self.guards.add(Guard(GuardKind.AUTOCAST, None, (device, *_torch.autocast_state(device))))
         self._alias_guards([i for i in self.graph.inputs if isinstance(i.value, torch.Tensor)])
 
+    def object_guards(self) -> None:
+        """An object that the trace changed must stay apart from others of its class: under one identity the changes would meet."""
+        known = [v for _, v in self.effects.tracked() if v.source is not None and not isinstance(v.source.root, ConstSource)]
+        for changed in self.effects.touched:
+            if changed not in known or isinstance(changed.source, OwnCellSource):
+                continue
+            for other in known:
+                if other is not changed and other.python_type() is changed.python_type():
+                    self.guard(GuardKind.DISTINCT_OBJECT, changed.source, other.source)
+
     def _alias_guards(self, tensors: list[GraphInput]) -> None:
         sources = tuple(i.source for i in tensors)
         if len(sources) > 1:
             self.guards.add(Guard(GuardKind.NO_ALIAS, sources[0], sources))
-        written = any(i.example._version for i in tensors)
+        written = any(i.written for i in tensors)
         groups = overlap_groups(tuple(i.value for i in tensors))
         if len(sources) > 1 and (written or groups):
             self.guards.add(Guard(GuardKind.OVERLAP, sources[0], OverlapSpec(sources, groups)))

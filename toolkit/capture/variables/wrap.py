@@ -23,7 +23,8 @@ Handler = Callable[["Interpreter", object, "Source"], VariableTracker | None]
 def handlers() -> tuple[Handler, ...]:
     """In the order in which they are asked. (Here and not above: trackers import this module.)"""
     from ..torch_calls import wrap_torch
-    from . import classes, constant, containers, dicts, functions, iterators, modules, namespaces, tensor
+    from . import builtins, classes, constant, containers, dicts, functions, iterators, modules, namespaces, tensor, user_defined
+    from . import constructors, getters, lazy  # noqa: F401  their rules
 
     return (
         constant.wrap_constant_value,
@@ -41,6 +42,9 @@ def handlers() -> tuple[Handler, ...]:
         classes.wrap_class,
         modules.wrap_module,
         iterators.wrap_iterator,
+        builtins.wrap_builtin,
+        user_defined.wrap_enum,
+        user_defined.wrap_object,
     )
 
 

@@ -1,0 +1,117 @@
+"""nn.Module trees are inlined; their parameters are inputs of the graph."""
+
+import torch
+import torch.nn.functional as F
+from eager import Captured, check
+from torch import nn
+
+x = torch.randn(3, 8)
+
+
+class Block(nn.Module):
+    def __init__(self, size, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(size)
+        self.qkv = nn.Linear(size, 3 * size)
+        self.out = nn.Linear(size, size)
+        self.mlp = nn.Sequential(nn.Linear(size, 2 * size), nn.GELU(), nn.Dropout(0.1), nn.Linear(2 * size, size))
+
+    def forward(self, x, mask=None):
+        batch, length, size = x.shape
+        q, k, v = self.qkv(self.norm(x)).chunk(3, dim=-1)
+        q, k, v = (t.view(batch, length, self.heads, size // self.heads).transpose(1, 2) for t in (q, k, v))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        y = y.transpose(1, 2).reshape(batch, length, size)
+        x = x + self.out(y)
+        return x + self.mlp(x)
+
+
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(8) for _ in range(2)])
+        self.scales = nn.ParameterList([nn.Parameter(torch.ones(8) * i) for i in range(2)])
+        self.by_name = nn.ModuleDict({"a": nn.Linear(8, 8), "b": nn.Identity()})
+        self.register_buffer("shift", torch.arange(8.0))
+        self.calls = 0
+
+    def forward(self, x, which="a"):
+        for block, scale in zip(self.blocks, self.scales):
+            x = block(x) * scale
+        return self.by_name[which](x) + self.shift
+
+
+def test_an_mlp():
+    captured = check(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2)), x)
+    assert captured.nodes() == ["linear", "relu", "linear_1"]
+
+
+def test_a_convolutional_network_in_training_and_evaluation():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+    image = torch.randn(2, 3, 8, 8)
+    check(model, image)
+    captured = check(model.eval(), image)
+    model.train()
+    captured(image)
+    assert len(captured.graphs) == 2
+
+
+def test_an_attention_block_and_lists_of_modules():
+    check(Stack(), torch.randn(2, 5, 8))
+    check(Block(8), torch.randn(2, 5, 8), mask=torch.zeros(5, 5))
+
+
+def test_a_function_that_calls_a_module():
+    model = nn.Linear(8, 4)
+
+    def fn(x, model):
+        return model(x).relu(), model.weight.shape, model.bias.sum()
+
+    check(fn, x, model)
+
+
+def test_gradients_flow_through_the_graph():
+    model = Block(8)
+    data = torch.randn(2, 5, 8)
+    torch.manual_seed(1)
+    model(data).sum().backward()
+    expected = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    torch.manual_seed(1)
+    Captured(model)(data).sum().backward()
+    assert all(torch.allclose(a, p.grad) for a, p in zip(expected, model.parameters()))
+
+
+def test_no_grad_inside():
+    def fn(x, w):
+        with torch.no_grad():
+            y = x * w
+        return y + w, y.requires_grad, torch.is_grad_enabled()
+
+    check(fn, x, torch.ones(8, requires_grad=True))
+
+
+def test_a_counter_on_a_module():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return x + 1
+
+    model = Counts()
+    captured = Captured(model)
+    for _ in range(5):
+        captured(x)
+    assert model.calls == 5
+    assert len(captured.graphs) <= 2
+
+
+def test_forward_hooks_run():
+    model = nn.Linear(8, 8)
+    model.register_forward_hook(lambda m, args, out: out * 2)
+    model.register_forward_pre_hook(lambda m, args: (args[0] + 1,))
+    check(model, x, graphs=None, breaks=None)
