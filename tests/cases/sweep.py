@@ -1,0 +1,238 @@
+"""Whole models and bug reports through fuselab, each in a process of its own, compared with eager. Run by hand.
+
+    python -m tests.cases.sweep hf                      46 HuggingFace models, tiny sizes, inference and training
+    python -m tests.cases.sweep bench --backend eager   TorchBench-like programs, capture alone
+    python -m tests.cases.sweep timm --only resnet
+    python -m tests.cases.sweep reports                 public bug reports
+    ... --jobs 2 --timeout 300 --json results.json
+
+A row: ok or what differs; graphs, breaks, kernels, fallbacks, seconds to the first result. The parent imports the libraries once and forks for each case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import select
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Row = dict[str, Any]
+
+
+def flat(out: Any) -> list[torch.Tensor]:
+    """Tensors of a result, depth first; dataclass-like outputs are mappings."""
+    if isinstance(out, torch.Tensor):
+        return [out]
+    if isinstance(out, dict):
+        return [t for v in out.values() for t in flat(v)]
+    if isinstance(out, (list, tuple)):
+        return [t for v in out for t in flat(v)]
+    return []
+
+
+def close(found: list[torch.Tensor], expected: list[torch.Tensor]) -> str:
+    if len(found) != len(expected):
+        return f"{len(found)} tensors, not {len(expected)}"
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        try:
+            torch.testing.assert_close(a.detach(), b.detach(), rtol=1e-3, atol=1e-4, equal_nan=True)
+        except AssertionError as error:
+            return f"output {i}: " + " ".join(str(error).split())[:200]
+    return ""
+
+
+def facts(f: Any, seconds: float) -> Row:
+    from fuselab.toolkit.events import FellBack, InternalFailure, KernelFailed
+
+    events = f._fuselab_call._fuselab_history.events if hasattr(f, "_fuselab_call") else f._fuselab_history.events
+    broken = [f"[{b.id}] {b.reason} ({os.path.basename(b.file)}:{b.line})" for b in f.breaks]
+    failures = [f"{e.stage}: {e.error}"[:300] for e in events if isinstance(e, InternalFailure)] + [e.error[:300] for e in events if isinstance(e, KernelFailed)]
+    fallbacks = sorted({e.op for e in events if isinstance(e, FellBack)})
+    return {"graphs": len(f.graphs), "breaks": broken, "kernels": len(f.kernels), "fallbacks": fallbacks, "failures": failures, "seconds": round(seconds, 2)}
+
+
+def model_case(build: Callable[[], tuple[Any, Callable[[Any], Any]]], training: bool, backend: str) -> Row:
+    """`build()` gives (model, call) where call(model) runs it; outputs, and with training gradients, are compared with those of a second eager build."""
+    import fuselab
+
+    model, call = build()
+    twin, twin_call = build()
+    f = fuselab.compile(model, backend=backend)
+    start = time.perf_counter()
+    with torch.set_grad_enabled(training):
+        torch.manual_seed(7)
+        found = call(f)
+        seconds = time.perf_counter() - start
+        torch.manual_seed(7)
+        expected = twin_call(twin)
+        again = call(f)
+    wrong = close(flat(found), flat(expected)) or (close(flat(again), flat(expected)) and "second call differs")
+    if training and not wrong:
+        wrong = gradients(model, twin, found, expected)
+    return {"ok": not wrong, "why": wrong, **facts(f, seconds)}
+
+
+def gradients(model: Any, twin: Any, found: Any, expected: Any) -> str:
+    for out in (found, expected):
+        loss = out.loss if getattr(out, "loss", None) is not None else sum(t.float().square().mean() for t in flat(out) if t.requires_grad)
+        if not isinstance(loss, torch.Tensor):
+            return ""
+        loss.backward()
+    pairs = [(p.grad, q.grad) for p, q in zip(model.parameters(), twin.parameters(), strict=True)] if isinstance(model, torch.nn.Module) else []
+    if any((a is None) != (b is None) for a, b in pairs):
+        return "a gradient is missing or too many"
+    wrong = close([a for a, _ in pairs if a is not None], [b for _, b in pairs if b is not None])
+    return f"gradients: {wrong}" if wrong else ""
+
+
+def hf_cases() -> dict[str, Callable[[bool, str], Row]]:
+    from . import hf_models
+
+    def case(name: str) -> Callable[[bool, str], Row]:
+        def build(training: bool) -> tuple[Any, Callable[[Any], Any]]:
+            model, inputs = hf_models.build(name, "tiny", training)
+            return model, lambda m: m(**inputs)
+
+        return lambda training, backend: model_case(lambda: build(training), training, backend)
+
+    return {n: case(n) for n in hf_models.names()}
+
+
+def built(module: Any, name: str) -> Callable[[bool, str], Row]:
+    def build(training: bool) -> tuple[Any, Callable[[Any], Any]]:
+        model, inputs = module.build(name, "tiny", training)
+        return model, lambda m: m(**inputs) if isinstance(inputs, dict) else m(*inputs)
+
+    return lambda training, backend: model_case(lambda: build(training), training, backend)
+
+
+def timm_cases() -> dict[str, Callable[[bool, str], Row]]:
+    from . import timm_models
+
+    return {n: built(timm_models, n) for n in timm_models.names()}
+
+
+def bench_cases() -> dict[str, Callable[[bool, str], Row]]:
+    from . import torchbench_like
+
+    try:
+        import torchvision  # noqa: F401
+    except ImportError:
+        return {n: built(torchbench_like, n) for n in torchbench_like.names(False)}
+    return {n: built(torchbench_like, n) for n in torchbench_like.names(None)}
+
+
+def report_cases() -> dict[str, Callable[[bool, str], Row]]:
+    from . import reports
+
+    return {b.__name__: (lambda training, backend, b=b: report_case(reports, b, backend)) for b in reports.REPROS}
+
+
+def report_case(reports: Any, build: Any, backend: str) -> Row:
+    import fuselab
+    from fuselab.toolkit.events import GraphCaptured, InternalFailure, Recorder
+
+    want, notes = reports.run(build)
+    reports.force_break, reports.mark_dynamic = fuselab.graph_break, fuselab.mark_dynamic
+    with Recorder() as recorder:
+        got, _ = reports.run(build, lambda fn, **kw: fuselab.compile(fn, backend=backend, **kw))
+    wrong = reports.differ(want, got, "")
+    count = len(recorder.of(GraphCaptured))
+    if not wrong and notes.get("max_compiles") and count > notes["max_compiles"]:
+        wrong = f"{count} compilations, at most {notes['max_compiles']} wanted"
+    return {"ok": not wrong, "why": wrong or "", "graphs": count, "failures": [f"{e.stage}: {e.error}"[:300] for e in recorder.of(InternalFailure)]}
+
+
+SUITES = {"hf": hf_cases, "timm": timm_cases, "bench": bench_cases, "reports": report_cases}
+
+
+def forked(work: Callable[[], Row]) -> tuple[int, int]:
+    """(pid, pipe) of a child that does `work` and writes its row as JSON."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(write)
+        return pid, read
+    os.close(read)
+    try:
+        warnings.simplefilter("ignore")
+        torch.set_num_threads(1)
+        row = work()
+    except BaseException as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        row = {"ok": False, "why": f"{type(error).__name__}: {error}"[:300] + f" at {os.path.basename(last.filename)}:{last.lineno}"}
+    with os.fdopen(write, "w") as pipe:
+        json.dump(row, pipe, default=str)
+    os._exit(0)
+
+
+def sweep(jobs: list[tuple[str, Callable[[], Row]]], width: int, timeout: float, tell: Callable[[str, Row], None]) -> None:
+    """Run `jobs`, `width` at a time; a child that dies or hangs is a row too."""
+    waiting, running = list(jobs), {}
+    while waiting or running:
+        while waiting and len(running) < width:
+            name, work = waiting.pop(0)
+            pid, pipe = forked(work)
+            running[pipe] = (name, pid, time.time(), [])
+        for pipe in select.select(list(running), [], [], 0.2)[0]:
+            data = os.read(pipe, 1 << 16)
+            if data:
+                running[pipe][3].append(data)
+                continue
+            finish(running, pipe, tell)
+        for pipe, (_, pid, start, _chunks) in list(running.items()):
+            if time.time() - start > timeout:
+                os.kill(pid, signal.SIGKILL)
+
+
+def finish(running: dict[int, Any], pipe: int, tell: Callable[[str, Row], None]) -> None:
+    name, pid, start, chunks = running.pop(pipe)
+    os.close(pipe)
+    status = os.waitpid(pid, 0)[1]
+    text = b"".join(chunks).decode()
+    row = json.loads(text) if text else {"ok": False, "why": f"the process died: signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "no answer"}
+    tell(name, row | {"wall": round(time.time() - start, 1)})
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("suite", choices=sorted(SUITES))
+    p.add_argument("--backend", default="auto")
+    p.add_argument("--only", default="", help="regular expression of names")
+    p.add_argument("--mode", default="both", choices=["inference", "training", "both"])
+    p.add_argument("--jobs", type=int, default=2)
+    p.add_argument("--timeout", type=float, default=300)
+    p.add_argument("--json", default="")
+    a = p.parse_args()
+    cases = {n: c for n, c in SUITES[a.suite]().items() if re.search(a.only, n)}
+    modes = [False] if a.suite == "reports" or a.mode == "inference" else [True] if a.mode == "training" else [False, True]
+    jobs = [(f"{n}{' training' if t else ''}", (lambda c=c, t=t: c(t, a.backend))) for n, c in cases.items() for t in modes]
+    rows: dict[str, Row] = {}
+
+    def tell(name: str, row: Row) -> None:
+        rows[name] = row
+        notes = [row["why"], *row.get("failures", []), *row.get("breaks", [])]
+        print(f"{'ok   ' if row['ok'] else 'WRONG'} {name:50} graphs {row.get('graphs', '?')} kernels {row.get('kernels', '?')} {row.get('seconds', '')}s  "
+              + " | ".join(n for n in notes if n)[:400], flush=True)
+
+    sweep(jobs, a.jobs, a.timeout, tell)
+    good = sum(r["ok"] for r in rows.values())
+    print(f"{good} of {len(rows)} ok; breaks in {sum(bool(r.get('breaks')) for r in rows.values())}, internal failures in {sum(bool(r.get('failures')) for r in rows.values())}")
+    if a.json:
+        with open(a.json, "w", encoding="utf-8") as f:
+            json.dump(rows, f, indent=1)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
