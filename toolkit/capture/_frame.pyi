@@ -10,9 +10,9 @@ LAST: dict[str, int]  # its checks after the tree
 SHAPE: dict[str, int]  # instructions of conditions over sizes
 
 class Watch:
-    """Dicts and classes that must not change: version numbers first, `exact()` when one moved."""
+    """Dicts and classes that must not change. `exact(i)` decides about the i-th (dicts first) when it was stored into."""
 
-    def __new__(cls, dicts: tuple[dict[Any, Any], ...], classes: tuple[type, ...], exact: Callable[[], bool]) -> Self: ...
+    def __new__(cls, dicts: tuple[dict[Any, Any], ...], classes: tuple[type, ...], exact: Callable[[int], bool]) -> Self: ...
     def holds(self) -> bool: ...
 
 class Program:

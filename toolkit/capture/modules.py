@@ -41,7 +41,8 @@ class DictSpec:
     def unchanged(self, value: Any) -> bool:
         return value is self.namespace and not self.difference(value)
 
-    def still_same(self) -> bool:
+    def still_same(self, position: int = 0) -> bool:
+        """What the Watch of the guard program asks after a store."""
         return self.unchanged(self.namespace)
 
     def difference(self, value: Any) -> str:
@@ -74,7 +75,8 @@ class ClassSpec:
     def unchanged(self, value: Any) -> bool:
         return value is self.cls and not self.difference(value)
 
-    def still_same(self) -> bool:
+    def still_same(self, position: int = 0) -> bool:
+        """What the Watch of the guard program asks after an attribute was set."""
         return self.unchanged(self.cls)
 
     def difference(self, value: Any) -> str:
@@ -128,9 +130,9 @@ class ModuleSpec:
                     tensors.setdefault(id(tensor), HeldTensor(f"{text}.{key}", tensor, TensorSpec.of(tensor)))
         return ModuleSpec(weakref.ref(module), name, tuple(dicts), tuple(tensors.values()))
 
-    def still_same(self) -> bool:
-        """Whether the dicts are as they were; the tensors have their own check."""
-        return not any(d.difference(d.namespace) for d in self.dicts)
+    def still_same(self, position: int) -> bool:
+        """What the Watch of the guard program asks after a store into one of the dicts; the tensors have their own check."""
+        return not self.dicts[position].difference(self.dicts[position].namespace)
 
     def difference(self, value: Any) -> str:
         """The first difference, in words; "" if there is none."""
