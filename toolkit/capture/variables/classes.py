@@ -268,7 +268,4 @@ def wrap_class(tx: Interpreter, value: object, source: Source) -> VariableTracke
     tx.guard(GuardKind.ID_IS, source, value)
     return ClassVariable(value, source if isinstance(source, ConstSource) else class_source(value))
 
-
-HANDLERS = (wrap_class,)
-
 __all__ = ["ATOMS", "ClassVariable", "ExceptionVariable", "SuperVariable", "class_attribute", "flat_classes", "is_instance", "is_subclass", "wrap_class"]

@@ -22,6 +22,7 @@ from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from .cells import CellVariable, existing_cell
 from .containers import TupleVariable
 from .dicts import DictVariable
+from .rules import RULES, apply_rule, rule
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -137,6 +138,9 @@ class UserFunctionVariable(FunctionVariable):
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         if marks.is_allowed(self.fn):
             return tx.graph.call_function(self.fn, [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()})
+        answer = apply_rule(tx, self.fn, args, kwargs) if self.fn in RULES else None
+        if answer is not None:
+            return answer
         refused = refusal(self.fn)
         if refused is not None:
             tx.break_graph(*refused)
@@ -462,9 +466,11 @@ class MethodWrapperVariable(VariableTracker):
         return (self.function,)
 
 
-def update_wrapper(tx: Interpreter, wrapper: VariableTracker, wrapped: VariableTracker) -> VariableTracker:
+@rule(functools.update_wrapper)
+def update_wrapper(tx: Interpreter, wrapper: VariableTracker, wrapped: VariableTracker, assigned: VariableTracker | None = None,
+                   updated: VariableTracker | None = None) -> VariableTracker:
     """functools.update_wrapper with its default lists: names, doc, and the wrapped function's own attributes."""
-    for name in functools.WRAPPER_ASSIGNMENTS:
+    for name in assigned.constant() if assigned is not None else functools.WRAPPER_ASSIGNMENTS:
         if wrapped.has_attr(tx, name):
             wrapper.set_attr(tx, name, wrapped.get_attr(tx, name))
     try:
@@ -521,6 +527,3 @@ def wrap_method_wrapper(tx: Interpreter, value: object, source: Source) -> Varia
         return None
     tx.guard(GuardKind.TYPE_IS, source, type(value))
     return MethodWrapperVariable(type(value), tx.wrap(value.__func__, AttrSource(source, "__func__")), source)
-
-
-HANDLERS = (wrap_function, wrap_method, wrap_partial, wrap_cached, wrap_method_wrapper)

@@ -309,6 +309,41 @@ class FilterVariable(IteratorVariable):
         return [self.function, self.iterator] if self.function else [self.iterator]
 
 
+class IndexIteratorVariable(IteratorVariable):
+    """iter() of an object with `__getitem__` and no `__iter__`: items 0, 1, 2, ... until IndexError."""
+
+    kind = type(iter(type("Sequence", (), {"__getitem__": None})()))
+
+    def __init__(self, container: VariableTracker) -> None:
+        super().__init__()
+        self.container, self.index, self.ended = container, 0, False
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        if self.ended:
+            return stop(tx)
+        try:
+            item = self.container.get_item(tx, tx.wrap_constant(self.index))
+        except Observed as error:
+            if issubclass(error.variable.python_type(), IndexError | StopIteration):
+                self.ended = True
+                return stop(tx)
+            raise
+        self.index += 1
+        return item
+
+    def rebuild(self, out: Rebuilder) -> None:
+        if self.ended:
+            out.emit.load_const(())
+            out.emit.get_iter()
+            return
+        out.value(self.container)
+        out.emit.get_iter()
+        _set_state(out, self.index)
+
+    def parts(self) -> Sequence[VariableTracker]:
+        return (self.container,)
+
+
 class StepsVariable(IteratorVariable):
     """An iterator told as a generator over trackers (most of itertools). It cannot leave the trace half used: the graph breaks where it was made."""
 
@@ -430,6 +465,3 @@ def _wrap_outer(tx: Interpreter, value: Any, source: Source) -> VariableTracker 
         if isinstance(part, IteratorVariable):
             part.inner = True
     return EnumerateVariable(parts[0], parts[1], source) if type(value) is enumerate else ZipVariable(parts, source=source)
-
-
-HANDLERS = (wrap_iterator,)

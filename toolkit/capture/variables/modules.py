@@ -22,6 +22,7 @@ from .dicts import DictVariable
 from .functions import BoundMethodVariable
 from .iterators import ItemsIteratorVariable, SequenceIteratorVariable
 from .lookup import find
+from .rules import RULES
 from .user_defined import UserObjectVariable, own_dict
 
 if TYPE_CHECKING:
@@ -124,15 +125,6 @@ class ModuleVariable(UserObjectVariable):
         assert self.source is not None
         tx.guard(GuardKind.LENGTH_IS, DictAttrSource(self.source, name), len(real or ()))
         return bool(real)
-
-    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        walk = WALKS.get(name)
-        found = find(tx, self.cls, name) if walk is not None else None
-        if walk is not None and found is not None and found.raw is getattr(Module, name):
-            answer = walk(tx, self, *args, **kwargs)
-            if answer is not None:
-                return answer
-        return super().call_method(tx, name, args, kwargs)
 
     # -- containers of modules ------------------------------------------------------------------------------------------------
 
@@ -251,16 +243,16 @@ def _children(tx: Interpreter, root: ModuleVariable) -> VariableTracker | None:
     return _generator(list(dict.fromkeys(v for _, v in _entries(tx, root, "_modules"))))
 
 
-WALKS: dict[str, Callable[..., VariableTracker | None]] = {
-    "parameters": _plain_walk("_parameters"),
-    "named_parameters": _named_walk("_parameters"),
-    "buffers": _plain_walk("_buffers"),
-    "named_buffers": _named_walk("_buffers"),
-    "modules": _modules,
-    "named_modules": _named_modules,
-    "children": _children,
-    "named_children": _named_children,
-}
+RULES.update({
+    Module.parameters: _plain_walk("_parameters"),
+    Module.named_parameters: _named_walk("_parameters"),
+    Module.buffers: _plain_walk("_buffers"),
+    Module.named_buffers: _named_walk("_buffers"),
+    Module.modules: _modules,
+    Module.named_modules: _named_modules,
+    Module.children: _children,
+    Module.named_children: _named_children,
+})  # fmt: skip
 
 
 # -- handlers -------------------------------------------------------------------------------------------------------------------
@@ -271,7 +263,4 @@ def wrap_module(tx: Interpreter, value: object, source: Source) -> VariableTrack
         return None
     tx.guard(GuardKind.TYPE_IS, source, type(value))
     return ModuleVariable(type(value), value, source)
-
-
-HANDLERS = (wrap_module,)
 

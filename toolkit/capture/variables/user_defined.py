@@ -7,12 +7,13 @@ A new object has everything there. `base` is the list, dict, tuple, ... that an 
 from __future__ import annotations
 
 import collections
+import enum
 import operator
 import types
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..breaks import BreakGraph, Observed
+from ..breaks import Observed
 from ..effects import DELETED
 from ..guards import GuardKind
 from ..source import AttrSource, CallSource, ConstSource, DictAttrSource, InstanceDictSource, Source, TupleItemSource
@@ -20,9 +21,9 @@ from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from .classes import SuperVariable, class_attribute
 from .constant import constant_variable
 from .containers import ListVariable, TupleVariable
-from .dicts import DictVariable, SetVariable
-from .functions import BoundMethodVariable, FunctionVariable
-from .lookup import Found, bind_to, class_source, find, inside
+from .dicts import DictVariable
+from .functions import BoundMethodVariable
+from .lookup import Found, bind_to, find, inside
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -546,7 +547,42 @@ class InstanceDictVariable(DictVariable):
         out.emit.load_attr("__dict__")
 
 
+class EnumVariable(UserObjectVariable):
+    """A member of an enum: a constant, with the methods of its class."""
+
+    mutable = False
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant(self) -> Any:
+        return self.value
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name in ("value", "name", "_value_", "_name_"):
+            value = getattr(self.value, name)
+            return tx.wrap(value, ConstSource(value, f"{self.value}.{name}"))
+        return super().get_attr(tx, name)
+
+    def proxy(self, tx: Interpreter) -> Any:
+        return self.base.proxy(tx) if self.base is not None else super().proxy(tx)
+
+    def key(self, tx: Interpreter) -> Hashable:
+        return self.value  # type: ignore[return-value]
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(self.value)
+
+
 # -- handlers -------------------------------------------------------------------------------------------------------------------
+
+
+def wrap_enum(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    if not isinstance(value, enum.Enum):
+        return None
+    tx.guard(GuardKind.ID_IS, source, value)
+    held = ConstSource(value, str(value))
+    return EnumVariable(type(value), value, held, wrap_base(tx, value, held))
 
 
 def wrap_object(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
@@ -614,9 +650,5 @@ def _plain(kind: type) -> Callable[[Any], Any]:
     return _PLAIN[kind]
 
 
-HANDLERS = (wrap_object,)
-
-__all__ = [
-    "BreakGraph", "FunctionVariable", "InstanceDictVariable", "SetVariable", "SuperVariable", "UserObjectVariable", "base_kind", "class_attribute",
-    "class_source", "own_dict", "restore", "wrap_object",
-]  # fmt: skip
+__all__ = ["EnumVariable", "InstanceDictVariable", "SuperVariable", "UserObjectVariable", "base_kind", "class_attribute", "own_dict", "restore",
+           "wrap_enum", "wrap_object"]  # fmt: skip

@@ -1,0 +1,110 @@
+"""`with`: how a block is entered, and the state of torch that context managers change (grad mode, autocast).
+
+Context managers are objects like others: their `__enter__` and `__exit__` are inlined, those of torch and contextlib too. What is
+special is at the bottom of them: a change of torch's state becomes a node of the graph, and holds for the rest of the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .. import torch_calls
+from .base import Args, Kwargs, VariableTracker
+from .rules import rule
+from .user_defined import UserObjectVariable
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+
+
+def enter(tx: Interpreter, manager: VariableTracker) -> tuple[VariableTracker, VariableTracker]:
+    """(the bound `__exit__`, what `__enter__` returned)."""
+    begin, end = _special(tx, manager, "__enter__"), _special(tx, manager, "__exit__")
+    return end, tx.realize(tx.call(begin, []))
+
+
+def _special(tx: Interpreter, manager: VariableTracker, name: str) -> VariableTracker:
+    kind = manager.python_type()
+    if not hasattr(kind, name):
+        missed = "" if name == "__enter__" else " (missed __exit__ method)"
+        tx.raise_error(TypeError, f"'{kind.__name__}' object does not support the context manager protocol{missed}")
+    found = manager.special(tx, name) if isinstance(manager, UserObjectVariable) else manager.get_attr(tx, name)
+    if found is None:
+        tx.break_graph("unsupported-context", f"{manager.describe()} is entered")
+    return found
+
+
+# -- state of torch --------------------------------------------------------------------------------------------------------------
+
+
+def _changes_state(function: Callable[..., Any]) -> torch_calls.Rule:
+    """Call it for real, for the rest of the trace, and put it into the graph."""
+
+    def rule(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        values = [tx.realize(a) for a in (*args, *kwargs.values())]
+        if not all(v.is_constant() for v in values):
+            tx.break_graph("unsupported-context", f"{torch_calls.name_of(function)} is called with a value that is not known while tracing")
+        plain = [tx.realize(a).constant() for a in args]
+        named = {k: tx.realize(v).constant() for k, v in kwargs.items()}
+        result = tx.fold(function, *plain, **named)
+        tx.graph.node("call_function", function, tuple(plain), named, result.constant())
+        return result
+
+    return rule
+
+
+_STATE = (
+    torch._C._set_grad_enabled, torch.set_autocast_enabled, torch.set_autocast_dtype, torch.set_autocast_cache_enabled, torch.autocast_increment_nesting,
+    torch.autocast_decrement_nesting, torch.clear_autocast_cache,
+)  # fmt: skip
+torch_calls.RULES.update({function: _changes_state(function) for function in _STATE})
+
+
+# -- contexts without effect on what is computed ------------------------------------------------------------------------------------
+
+
+class NullContextVariable(VariableTracker):
+    """A context manager that only watches (a profiler's range): nothing happens in compiled code."""
+
+    def __init__(self, kind: type) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name in ("__enter__", "__exit__"):
+            return _NullMethod(self, name)
+        return super().get_attr(tx, name)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        import contextlib
+
+        out.load_object(contextlib.nullcontext)
+        out.emit.call(0)
+
+
+class _NullMethod(VariableTracker):
+    def __init__(self, context: NullContextVariable, name: str) -> None:
+        super().__init__()
+        self.context, self.name = context, name
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.context if self.name == "__enter__" else tx.wrap_constant(False)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.value(self.context)
+        out.emit.load_attr(self.name)
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.context]
+
+
+@rule(torch.profiler.record_function)
+def _record_function(tx: Interpreter, name: VariableTracker, args: VariableTracker | None = None) -> VariableTracker:
+    return NullContextVariable(torch.profiler.record_function)

@@ -1,0 +1,67 @@
+"""operator.itemgetter, attrgetter and methodcaller."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from .base import Args, Kwargs, VariableTracker
+from .containers import TupleVariable
+from .rules import rule
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+    from ..source import Source
+
+
+class GetterVariable(VariableTracker):
+    """`kind(*args, **kwargs)`; called with an object."""
+
+    def __init__(self, kind: Any, args: Args, source: Source | None = None, kwargs: Kwargs | None = None) -> None:
+        super().__init__(source)
+        self.kind, self.args, self.kwargs = kind, list(args), dict(kwargs or {})
+
+    def python_type(self) -> type:
+        return self.kind  # type: ignore[no-any-return]
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        (value,) = args
+        if self.kind is operator.methodcaller:
+            return value.call_method(tx, self.args[0].constant(), self.args[1:], self.kwargs)
+        found = [self._one(tx, value, key) for key in self.args]
+        return found[0] if len(found) == 1 else TupleVariable(found)
+
+    def _one(self, tx: Interpreter, value: VariableTracker, key: VariableTracker) -> VariableTracker:
+        if self.kind is operator.itemgetter:
+            return tx.realize(value.get_item(tx, key))
+        for name in key.constant().split("."):
+            value = tx.get_attr(value, name)
+        return value
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(self.kind)
+        for value in (*self.args, *self.kwargs.values()):
+            out.value(value)
+        out.emit.call(len(self.args) + len(self.kwargs), tuple(self.kwargs))
+
+    def parts(self) -> list[VariableTracker]:
+        return [*self.args, *self.kwargs.values()]
+
+
+@rule(operator.itemgetter)
+def _itemgetter(tx: Interpreter, *keys: VariableTracker) -> VariableTracker:
+    return GetterVariable(operator.itemgetter, keys)
+
+
+@rule(operator.attrgetter)
+def _attrgetter(tx: Interpreter, *names: VariableTracker) -> VariableTracker:
+    return GetterVariable(operator.attrgetter, names)
+
+
+@rule(operator.methodcaller)
+def _methodcaller(tx: Interpreter, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    return GetterVariable(operator.methodcaller, args, None, kwargs)

@@ -1,0 +1,182 @@
+"""Methods of built-in types called on an object: `object.__setattr__(x, ...)`, `super().update(...)`, `dict.get(d, k)`, `str.join`.
+
+On an instance of a user's subclass they work on what the object is underneath, past the methods that the subclass overrides.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .base import Args, Kwargs, VariableTracker
+from .classes import ClassVariable
+from .dicts import DictVariable
+from .exceptions import ExceptionVariable
+from .rules import apply_rule
+from .user_defined import UserObjectVariable
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+
+
+def call_slot(tx: Interpreter, descriptor: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """`descriptor(*args, **kwargs)`, a method or slot of a type of C; the receiver is the first argument."""
+    answer = apply_rule(tx, descriptor, args, kwargs)
+    if answer is not None:
+        return answer
+    name = descriptor.__name__
+    if not args:
+        tx.raise_error(TypeError, f"unbound method {descriptor.__qualname__}() needs an argument")
+    receiver, rest = tx.realize(args[0]), args[1:]
+    if isinstance(receiver, UserObjectVariable) and descriptor.__objclass__ is not object:
+        return _call_base(tx, receiver, name, rest, kwargs)
+    if descriptor.__objclass__ is object and name in OBJECT_SLOTS:
+        return OBJECT_SLOTS[name](tx, receiver, *[tx.realize(a) for a in rest], **kwargs)
+    if isinstance(receiver, ClassVariable) and name in TYPE_SLOTS:
+        return TYPE_SLOTS[name](tx, receiver, *[tx.realize(a) for a in rest], **kwargs)
+    if isinstance(receiver, ExceptionVariable) and name == "__init__":
+        receiver.args = [tx.realize(a) for a in rest]
+        return tx.wrap_constant(None)
+    if isinstance(receiver, UserObjectVariable):
+        return tx.break_graph("unsupported-call", f"{descriptor.__qualname__} is called")
+    return _on_plain(tx, receiver, name, [tx.realize(a) for a in rest], kwargs)
+
+
+def _on_plain(tx: Interpreter, receiver: VariableTracker, name: str, rest: list[VariableTracker], kwargs: Kwargs) -> VariableTracker:
+    """A method of a built-in type on an instance of it."""
+    operation = _operation(tx, receiver, name, rest)
+    return operation if operation is not None else receiver.call_method(tx, name, rest, kwargs)
+
+
+def _operation(tx: Interpreter, receiver: VariableTracker, name: str, rest: list[VariableTracker]) -> VariableTracker | None:
+    """Slots that are operators: `list.__add__(a, b)`, `dict.__eq__(a, b)`."""
+    plain = name.strip("_")
+    if not (name.startswith("__") and name.endswith("__")):
+        return None
+    if plain in _COMPARE:
+        return tx.compare(_COMPARE[plain], receiver, rest[0]) if receiver.python_type() is rest[0].python_type() else tx.wrap_constant(NotImplemented)
+    op: Callable[..., Any] | None = getattr(operator, f"__{plain}__", None)
+    if op is not None and plain in _BINARY and len(rest) == 1:
+        return receiver.binary(tx, getattr(operator, plain.rstrip("_"), op), rest[0]) or tx.wrap_constant(NotImplemented)
+    rule = _SIMPLE.get(plain)
+    return rule(tx, receiver, *rest) if rule is not None else None
+
+
+_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_BINARY = ("add", "mul", "sub", "iadd", "imul", "mod", "floordiv", "truediv", "matmul", "pow", "ior", "iand", "xor")
+_SIMPLE: dict[str, Callable[..., VariableTracker]] = {
+    "len": lambda tx, v: tx.length(v),
+    "iter": lambda tx, v: tx.iterate(v),
+    "next": lambda tx, v: tx.realize(v.next(tx)),
+    "bool": lambda tx, v: tx.wrap_constant(tx.truth(v)),
+    "contains": lambda tx, v, item: tx.contains(v, item),
+    "getitem": lambda tx, v, key: v.get_item(tx, key),
+}
+
+
+def _call_base(tx: Interpreter, receiver: UserObjectVariable, name: str, rest: Args, kwargs: Kwargs) -> VariableTracker:
+    """On what an instance of a subclass is underneath."""
+    base, rest = receiver.base, [tx.realize(a) for a in rest]
+    if base is None:
+        return tx.break_graph("unsupported-call", f"{name} of {receiver.describe()} is called")
+    if name == "__init__":
+        return _init_base(tx, receiver, rest, kwargs)
+    if name == "__getitem__":
+        return receiver.base_item(tx, rest[0])
+    rest = [_underneath(v) for v in rest] if name in _MIXING else rest
+    return _on_plain(tx, base, name, rest, kwargs)
+
+
+_MIXING = {f"__{n}__" for n in (*_COMPARE, *_BINARY, "or", "and")}
+
+
+def _underneath(value: VariableTracker) -> VariableTracker:
+    base = getattr(value, "base", None) if isinstance(value, UserObjectVariable) else None
+    return base if base is not None else value
+
+
+def _init_base(tx: Interpreter, receiver: UserObjectVariable, rest: list[VariableTracker], kwargs: Kwargs) -> VariableTracker:
+    """dict.__init__ and its family."""
+    base = receiver.base
+    if isinstance(base, DictVariable):
+        if base.kind.__name__ == "defaultdict" and rest:
+            base.factory, rest = rest[0], rest[1:]
+        _fill_dict(tx, receiver, rest, kwargs)
+    elif base.mutable and rest:
+        base.call_method(tx, "clear", [], {})
+        base.call_method(tx, "extend" if issubclass(base.python_type(), list) else "update", rest, {})
+    return tx.wrap_constant(None)
+
+
+def _fill_dict(tx: Interpreter, receiver: UserObjectVariable, rest: list[VariableTracker], kwargs: Kwargs) -> None:
+    """An OrderedDict stores item by item through the subclass's `__setitem__`; a dict stores at once."""
+    from .dicts import pairs
+
+    given = pairs(tx, rest[0]) if rest else []
+    given = [*given, *((tx.wrap_constant(k), v) for k, v in kwargs.items())]
+    ordered = receiver.base.kind.__name__ == "OrderedDict"
+    for key, value in given:
+        (receiver if ordered else receiver.base).set_item(tx, key, tx.realize(value))
+
+
+# -- object's own slots --------------------------------------------------------------------------------------------------------
+
+
+def _setattr(tx: Interpreter, receiver: Any, name: VariableTracker, value: VariableTracker) -> VariableTracker:
+    getattr(receiver, "generic_set", receiver.set_attr)(tx, name.constant(), value)
+    return tx.wrap_constant(None)
+
+
+def _getattribute(tx: Interpreter, receiver: Any, name: VariableTracker) -> VariableTracker:
+    return getattr(receiver, "generic_get", receiver.get_attr)(tx, name.constant())  # type: ignore[no-any-return]
+
+
+def _delattr(tx: Interpreter, receiver: Any, name: VariableTracker) -> VariableTracker:
+    getattr(receiver, "generic_del", receiver.del_attr)(tx, name.constant())
+    return tx.wrap_constant(None)
+
+
+def _nothing(tx: Interpreter, receiver: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    return tx.wrap_constant(None)
+
+
+def _same(tx: Interpreter, receiver: VariableTracker, other: VariableTracker) -> VariableTracker:
+    return tx.wrap_constant(True if tx.is_same(receiver, other) else NotImplemented)
+
+
+def _not_equal(tx: Interpreter, receiver: VariableTracker, other: VariableTracker) -> VariableTracker:
+    equal = receiver.compare(tx, "==", other)
+    return tx.wrap_constant(NotImplemented if equal is None else not tx.truth(equal))
+
+
+OBJECT_SLOTS: dict[str, Callable[..., VariableTracker]] = {
+    "__setattr__": _setattr,
+    "__getattribute__": _getattribute,
+    "__delattr__": _delattr,
+    "__init__": _nothing,
+    "__init_subclass__": _nothing,
+    "__eq__": _same,
+    "__ne__": _not_equal,
+}
+
+
+def _type_call(tx: Interpreter, cls: ClassVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    from .instantiate import construct
+
+    return construct(tx, cls, args, kwargs)
+
+
+def _type_set(tx: Interpreter, cls: ClassVariable, name: VariableTracker, value: VariableTracker) -> VariableTracker:
+    cls.set_attr(tx, name.constant(), value)
+    return tx.wrap_constant(None)
+
+
+TYPE_SLOTS: dict[str, Callable[..., VariableTracker]] = {
+    "__call__": _type_call,
+    "__setattr__": _type_set,
+    "__getattribute__": lambda tx, cls, name: cls.get_attr(tx, name.constant()),
+    "__instancecheck__": lambda tx, cls, value: tx.wrap_constant(issubclass(value.python_type(), cls.cls)),
+    "__subclasscheck__": lambda tx, cls, value: tx.wrap_constant(issubclass(value.real(), cls.cls)),
+    "__eq__": _same,
+}

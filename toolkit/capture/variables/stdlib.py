@@ -1,0 +1,269 @@
+"""The standard library where it is not simply inlined: functools, collections, copy, dataclasses, inspect, logging, math, weakref, ..."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import functools
+import inspect
+import logging
+import math
+import operator
+import random
+import sys
+import time
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..assumptions import Predicate
+from ..guards import GuardKind
+from ..source import ConstSource
+from .base import LazyVariable, NotConstant, VariableTracker
+from .containers import ListVariable, TupleVariable
+from .dicts import DictVariable, SetVariable
+from .lazy import each, take
+from .rules import PURE, RULES, none_given, rule
+from .tensor import TensorVariable
+from .user_defined import UserObjectVariable
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+
+PURE.update((logging.getLogger, inspect.getmodule, sys.intern, sys.getsizeof, types.resolve_bases, inspect.isclass, inspect.isfunction))
+
+# -- functools ----------------------------------------------------------------------------------------------------------------
+
+
+@rule(functools.reduce)
+def _reduce(tx: Interpreter, function: VariableTracker, iterable: VariableTracker, initial: VariableTracker | None = None) -> VariableTracker:
+    iterator = tx.iterate(iterable)
+    total = initial if initial is not None else take(tx, iterator)
+    if total is None:
+        tx.raise_error(TypeError, "reduce() of empty iterable with no initial value")
+    for item in each(tx, iterator):
+        total = tx.realize(tx.call(function, [total, item]))
+    return total
+
+
+# -- collections -----------------------------------------------------------------------------------------------------------------
+
+
+@rule(collections._count_elements)  # type: ignore[attr-defined]
+def _count_elements(tx: Interpreter, counts: VariableTracker, iterable: VariableTracker) -> VariableTracker:
+    for item in each(tx, tx.iterate(iterable)):
+        before = counts.call_method(tx, "get", [item, tx.wrap_constant(0)], {})
+        counts.set_item(tx, item, tx.binary(operator.add, before, tx.wrap_constant(1)))
+    return tx.wrap_constant(None)
+
+
+# -- copy ----------------------------------------------------------------------------------------------------------------------------
+
+
+@rule(copy.copy)
+def _copy(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
+    if value.is_constant() or isinstance(value, TupleVariable):
+        return value
+    if isinstance(value, ListVariable | DictVariable | SetVariable):
+        return value.call_method(tx, "copy", [], {})
+    return _copy_object(tx, value, lambda part: part) if isinstance(value, UserObjectVariable) else None
+
+
+def _copy_object(tx: Interpreter, value: UserObjectVariable, part: Callable[[VariableTracker], VariableTracker]) -> VariableTracker | None:
+    """A new instance with the same attributes, where copying means that."""
+    hooks = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+    if value.base is not None or any(value.special(tx, h) is not None for h in hooks) or hasattr(value.cls, "__slots__"):
+        return tx.break_graph("unsupported-call", f"{value.describe()} is copied")
+    made = UserObjectVariable(value.cls)
+    names = value.get_attr(tx, "__dict__").unpack(tx)
+    for name in names:
+        attribute = value.own(tx, name.constant())
+        assert attribute is not None
+        tx.effects.store_attr(made, name.constant(), part(tx.realize(attribute)))
+    return made
+
+
+@rule(copy.deepcopy)
+def _deepcopy(tx: Interpreter, value: VariableTracker, memo: VariableTracker | None = None) -> VariableTracker | None:
+    return _deep(tx, value, {}) if memo is None else None
+
+
+def _deep(tx: Interpreter, value: VariableTracker, memo: dict[VariableTracker, VariableTracker]) -> VariableTracker:
+    value = tx.realize(value)
+    if value.is_constant():
+        return value
+    if value not in memo:
+        memo[value] = _deep_parts(tx, value, memo)
+    return memo[value]
+
+
+def _deep_parts(tx: Interpreter, value: VariableTracker, memo: dict[VariableTracker, VariableTracker]) -> VariableTracker:
+    if isinstance(value, ListVariable) and value.kind is list:
+        made = memo[value] = ListVariable([])
+        made.items.extend(_deep(tx, v, memo) for v in value.items)
+        return made
+    if isinstance(value, TupleVariable):
+        return TupleVariable([_deep(tx, v, memo) for v in value.items], value.kind)
+    if isinstance(value, DictVariable) and value.kind in (dict, collections.OrderedDict):
+        copied = memo[value] = DictVariable(kind=value.kind)
+        copied.entries = {k: (_deep(tx, key, memo), _deep(tx, v, memo)) for k, (key, v) in value.entries.items()}
+        return copied
+    if isinstance(value, TensorVariable) and type(value) is TensorVariable and value.python_type() is torch.Tensor and not value.example.requires_grad:
+        return tx.graph.call_method("clone", [value])
+    if isinstance(value, UserObjectVariable):
+        copy_ = _copy_object(tx, value, lambda part: _deep(tx, part, memo))
+        assert copy_ is not None
+        return copy_
+    real = value.python_type()
+    if real in (types.FunctionType, types.BuiltinFunctionType, type):
+        return value
+    return tx.break_graph("unsupported-call", f"{value.describe()} is copied deeply")
+
+
+# -- dataclasses -----------------------------------------------------------------------------------------------------------------------
+
+
+@rule(dataclasses.fields)
+def _fields(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
+    kind = value.real() if issubclass(value.python_type(), type) else value.python_type()
+    if not dataclasses.is_dataclass(kind):
+        return None
+    return TupleVariable([tx.wrap_constant(f) for f in dataclasses.fields(kind)])
+
+
+# -- inspect -----------------------------------------------------------------------------------------------------------------------------
+
+
+@rule(inspect.signature)
+def _signature(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
+    try:
+        real = value.real()
+    except NotConstant:
+        return tx.break_graph("unsupported-call", f"inspect.signature() of {value.describe()}")
+    return tx.fold(inspect.signature, real)
+
+
+def wrap_proxy(tx: Interpreter, value: object, source: Any) -> VariableTracker | None:
+    """Handler: a read-only view of a dict that we hold ourselves (the parameters of a signature)."""
+    if not isinstance(value, types.MappingProxyType) or not isinstance(source.root, ConstSource):
+        return None
+    made = DictVariable()
+    for key, item in value.items():
+        made.put(tx, tx.wrap_constant(key), LazyVariable(item, ConstSource(item, f"{source.text()}[{key!r}]")))
+    return made
+
+
+# -- warnings and logging -------------------------------------------------------------------------------------------------------------------
+
+
+@rule(warnings.warn)
+def _warn(tx: Interpreter, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    return tx.break_graph("logging", "warnings.warn() is called")
+
+
+_LEVELS = {logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO, logging.Logger.warning: logging.WARNING,
+           logging.Logger.error: logging.ERROR, logging.Logger.critical: logging.CRITICAL}  # fmt: skip
+
+
+def _log(level: int, name: str) -> Callable[..., VariableTracker]:
+    silent = Predicate(lambda logger: not logger.isEnabledFor(level), f"does not log {name} messages")
+
+    def log(tx: Interpreter, logger: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        """A message below the logger's level does nothing, guarded; another one breaks the graph."""
+        if logger.real().isEnabledFor(level):
+            tx.break_graph("logging", f"a logger's {name}() is called")
+        tx.guard(GuardKind.CALLABLE, logger.source, silent)
+        return tx.wrap_constant(None)
+
+    return log
+
+
+RULES.update({function: _log(level, function.__name__) for function, level in _LEVELS.items()})
+
+# -- math ---------------------------------------------------------------------------------------------------------------------------------------
+
+
+@rule(math.prod)
+def _prod(tx: Interpreter, values: VariableTracker, *, start: VariableTracker | None = None) -> VariableTracker:
+    total = start if start is not None else tx.wrap_constant(1)
+    for item in tx.unpack(values):
+        total = tx.binary(operator.mul, total, item)
+    return total
+
+
+# -- random and time ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _state_of(module: types.ModuleType, id: str) -> None:
+    for name in dir(module):
+        found = getattr(module, name)
+        if isinstance(found, types.BuiltinFunctionType | types.MethodType) and not name.startswith("_"):
+            RULES[found] = _leave(id, f"{module.__name__}.{name}()")
+
+
+def _leave(id: str, what: str) -> Callable[..., VariableTracker]:
+    def leave(tx: Interpreter, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        return tx.break_graph(id, f"{what} is called")
+
+    return leave
+
+
+_state_of(time, "unsupported-call")
+_state_of(random, "random-state")
+
+
+# -- weakref ------------------------------------------------------------------------------------------------------------------------------------------
+
+
+class WeakrefVariable(VariableTracker):
+    """weakref.ref(object)."""
+
+    def __init__(self, target: VariableTracker | None, source: Any = None) -> None:
+        super().__init__(source)
+        self.target = target
+
+    def python_type(self) -> type:
+        return weakref.ref
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def call(self, tx: Interpreter, args: Any, kwargs: Any) -> VariableTracker:
+        return self.target if self.target is not None else tx.wrap_constant(None)
+
+    def rebuild(self, out: Any) -> None:
+        out.load_object(weakref.ref)
+        out.value(self.target)
+        out.emit.call(1)
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.target] if self.target is not None else []
+
+
+@rule(weakref.ref)
+def _ref(tx: Interpreter, target: VariableTracker, callback: VariableTracker | None = None) -> VariableTracker:
+    if target.source is None or not none_given(callback):
+        tx.break_graph("unsupported-call", "a weak reference is made to an object of the trace")
+    return WeakrefVariable(target)
+
+
+def wrap_weakref(tx: Interpreter, value: object, source: Any) -> VariableTracker | None:
+    from ..source import WeakrefSource
+
+    if type(value) is not weakref.ref:
+        return None
+    target = value()
+    tx.guard(GuardKind.TYPE_IS, source, weakref.ref)
+    if target is None:
+        tx.guard(GuardKind.CALLABLE, source, _DEAD)
+        return WeakrefVariable(None, source)
+    tx.guard(GuardKind.WEAKREF_ALIVE, source)
+    return WeakrefVariable(tx.wrap(target, WeakrefSource(source)), source)
+
+
+_DEAD = Predicate(lambda ref: ref() is None, "a dead weak reference")
