@@ -7,12 +7,12 @@ place only from an op that surely returned fresh memory.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .. import options
 from ..loops.index import Expr
 from ..loops.ir import Buffer, ComputedBuffer, ExternKernel, LoweredGraph, MultiOutput
-from .depends import tensors_in
+from .depends import MemoryDep, tensors_in
 from .loop_order import Hints, hint
 from .nodes import ExternSchedulerNode, FusedSchedulerNode, Group, SchedulerNode
 
@@ -130,10 +130,8 @@ def _read_before(group: FusedSchedulerNode, old: str, writer: SchedulerNode) -> 
     return not (writer.is_reduction and group.stages[writer] % 2 and any(d.name == old for d in writer.reads))
 
 
-def _moved_name(dep: object, name: str) -> object:
-    from dataclasses import replace
-
-    return replace(dep, name=name)  # type: ignore[type-var]
+def _moved_name(dep: MemoryDep, name: str) -> MemoryDep:
+    return replace(dep, name=name)
 
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
@@ -161,6 +159,8 @@ class _Planner:
             self.peak = max(self.peak, self.live)
             product.after.append(self._let_go(step, group))
         product.peak_bytes = self.peak
+        waiting = {a.old for actions in product.before for a in actions if isinstance(a, Reuse) and not a.inplace}
+        product.after = [[n for n in names if n not in waiting] for names in product.after]  # those are let go where they are taken
         return product
 
     def _place(self, buffer: Buffer, group: Group) -> Allocate | Reuse:
@@ -192,7 +192,7 @@ class _Planner:
 
     def _key(self, buffer: Buffer) -> object:
         layout = buffer.layout
-        return layout.device, layout.extent() * layout.dtype.itemsize
+        return layout.device, layout.dtype, layout.extent()
 
     def _bytes(self, buffer: Buffer) -> int:
         if isinstance(buffer, MultiOutput) or (isinstance(buffer, ExternKernel) and buffer.several):

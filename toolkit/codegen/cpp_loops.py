@@ -1,0 +1,170 @@
+"""Loops and stages of a C++ kernel, in the form that `tiling.py` chose."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import sympy
+
+from ..loops.index import Expr
+from ..loops.layout import product
+from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
+from ..scheduling.stages import loops
+from .cpp_ops import ctype
+from .cpp_prelude import C_TYPES
+from .cpp_reduce import Accumulator, Reductions
+from .tiling import GRAIN, LANES
+from .walk import Written
+
+Range = tuple[sympy.Symbol, Expr]
+Bounds = dict[sympy.Symbol, tuple[str, str]]
+
+
+class CppLoops(Reductions):
+    """The part of the kernel writer that knows about loops; `cpp.CppKernel` has the rest and the attributes."""
+
+    group: FusedSchedulerNode
+
+    # -- the four forms
+
+    def form(self) -> None:
+        """The kernel's body."""
+        if self.tiling.form == "flat":
+            self._flat()
+        elif self.tiling.form == "columns":
+            self._columns()
+        else:
+            with self.loops(self.x(), self._parallel() if self.tiling.form == "rows" else ""):
+                self._rows_kept()
+                self._stages()
+
+    def x(self) -> Sequence[Range]:
+        return self.ranges[: len(self.group.domain.x)]
+
+    def r(self) -> Sequence[Range]:
+        return self.ranges[len(self.group.domain.x) :]
+
+    def _flat(self) -> None:
+        x = self.ranges
+        simd = "" if self.adds else "simd"
+        if len(x) < 2:
+            with self.loops(x, self._parallel(simd)):
+                self._nodes(self.group.nodes)
+            return
+        with self.loops(x[:-1], self._parallel()), self.loops(x[-1:], f"omp {simd}" if simd else ""):
+            self._nodes(self.group.nodes)
+
+    def _columns(self) -> None:
+        """The last x loop goes by blocks of lanes."""
+        x, pragma = self.x(), self._parallel()
+        lane, size = x[-1]
+        with self.loops(x[:-1], pragma):
+            if len(x) == 1 and pragma:
+                self.pragma(pragma)
+            with self.out.block(f"for (int64_t {lane}b = 0; {lane}b < {self.expr(size)}; {lane}b += {LANES})"):
+                self.out.line(f"const int64_t {lane}e = long_min({lane}b + {LANES}, {self.expr(size)});")
+                self._stages()
+
+    def _rows_kept(self) -> None:
+        elements = product(self.group.domain.r)
+        for name in sorted(self.kept):
+            self.out.line(f"{ctype(self.dtypes[name])} {name}[{elements}];")
+
+    def row_position(self) -> Expr:
+        """The kernel's place in a row, counted in the order of the r loops."""
+        total = sympy.Integer(0)
+        for v, n in self.r():
+            total = total * n + v
+        return sympy.expand_mul(total)
+
+    # -- loops
+
+    @contextlib.contextmanager
+    def loops(self, ranges: Sequence[Range], pragma: str = "", bounds: Bounds | None = None) -> Iterator[None]:
+        """Nested loops, `pragma` before the first; `bounds` replaces 0 and the size."""
+        if pragma and ranges:
+            self.pragma(pragma)
+        with contextlib.ExitStack() as stack:
+            for v, n in ranges:
+                first, end = (bounds or {}).get(v) or ("0", self.expr(n))
+                stack.enter_context(self.out.block(f"for (int64_t {v} = {first}; {v} < {end}; ++{v})"))
+            yield
+
+    def pragma(self, text: str, accumulators: list[Accumulator] | None = None) -> None:
+        """`accumulators` may still be added to when this is called; errors are collected over threads and lanes too."""
+
+        def line() -> str:
+            names: dict[str, list[str]] = {}
+            for a in accumulators or ():
+                names.setdefault(a.clause, []).append(a.name)
+            if self.codes:
+                names.setdefault("|", []).append("bad")
+            return " ".join([f"#pragma {text}", *(f"reduction({clause} : {', '.join(n)})" for clause, n in names.items())])
+
+        self.out.line(line)
+
+    def _parallel(self, extra: str = "") -> str:
+        t = self.tiling
+        if not t.parallel:
+            return f"omp {extra}" if extra else ""
+        clauses = [f"collapse({t.collapse})"] if t.collapse > 1 else []
+        if t.parallel == "sometimes":
+            clauses.append(f"if({self.expr(t.work)} >= {GRAIN})")
+        return " ".join(["omp parallel for", *([extra] if extra else []), *clauses])
+
+    # -- stages
+
+    def _stages(self) -> None:
+        for stage, nodes in loops(self.group):
+            if stage % 2:
+                self.reduction_stage(nodes)
+            elif self.tiling.form == "columns":
+                self._outer_columns(nodes)
+            else:
+                self._nodes(nodes)
+
+    def _outer_columns(self, nodes: list[SchedulerNode]) -> None:
+        """Once for each lane; what later stages read goes into arrays."""
+        self.arrays = self.out.section()
+        with self.scope():
+            self.lasting: dict[tuple[str, Expr], Written] = {}
+            with self.lanes():
+                self._nodes(nodes)
+        self.known |= self.lasting
+
+    @contextlib.contextmanager
+    def lanes(self) -> Iterator[None]:
+        """A loop over the lanes of a block of columns."""
+        (v, _) = lane = self.x()[-1]
+        with self.loops([lane], "omp simd", {v: (f"{v}b", f"{v}e")}):
+            yield
+
+    def lane(self) -> str:
+        v = self.x()[-1][0]
+        return f"[{v} - {v}b]"
+
+    def local(self, name: str, index: Expr, value: Written) -> Written:
+        """An outer value that later nodes read: a constant of the loop's body, or an array with an element a lane."""
+        name = self.unused(name)
+        if self.tiling.form != "columns":
+            self.statement(f"const {C_TYPES[value.dtype]} {name} = {value.text};")
+            return Written(name, value.dtype)
+        self.arrays.line(f"{C_TYPES[value.dtype]} {name}[{LANES}];")
+        self.statement(f"{name}{self.lane()} = {value.text};")
+        kept = self.lasting[(name, index)] = Written(name + self.lane(), value.dtype)
+        return kept
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """Values named in the block are forgotten after it, and so are earlier values of what was overwritten in it."""
+        known, at, before = dict(self.known), self.at, self.overwritten
+        self.overwritten, self.at = set(), dict(at)
+        yield
+        self.known = {k: v for k, v in known.items() if k[0] not in self.overwritten}
+        self.overwritten, self.at = self.overwritten | before, at
+
+    def _nodes(self, nodes: list[SchedulerNode]) -> None:
+        for node in nodes:
+            with self.out.of(node.origins):
+                self.walk(node)

@@ -1,0 +1,182 @@
+"""What every C++ translation unit begins with: no headers but <stdint.h>, our own prototypes of the math functions, conversions, and the
+rules of integers, NaN and random numbers that C++ and PyTorch see differently.
+
+glibc has vector versions of most math functions (libmvec) but only announces them to GCC under -ffast-math, which breaks NaN. A prototype with
+`declare simd notinbranch` announces one of them alone; `vector_functions` asks the library which there are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import platform
+
+import torch
+
+C_TYPES = {
+    torch.float32: "float", torch.float64: "double", torch.int64: "int64_t", torch.int32: "int32_t", torch.int16: "int16_t",
+    torch.int8: "int8_t", torch.uint8: "uint8_t", torch.bool: "bool", torch.bfloat16: "bfloat16", torch.float16: "float16",
+    torch.uint16: "uint16_t", torch.uint32: "uint32_t", torch.uint64: "uint64_t",
+}  # fmt: skip
+LOW_PRECISION = {torch.bfloat16: "bf16", torch.float16: "f16"}
+
+UNARY = ("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc").split()
+BINARY = ("pow atan2 hypot").split()
+PLAIN = {"lgamma": 1, "fmod": 2, "nextafter": 2}
+
+_TYPES = """\
+#include <stdint.h>
+typedef struct { uint16_t bits; } bfloat16;
+typedef struct { uint16_t bits; } float16;
+#define INFINITY __builtin_inff()
+#define NAN __builtin_nanf("")
+"""
+
+_RULES = """\
+// Low precision: computed in float, rounded to nearest even.
+static inline float from_bf16(bfloat16 h) { return __builtin_bit_cast(float, (uint32_t)h.bits << 16); }
+static inline bfloat16 to_bf16(float f) {
+  const uint32_t u = __builtin_bit_cast(uint32_t, f);
+  return {f != f ? (uint16_t)0x7fc0 : (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16)};
+}
+static inline float from_f16(float16 h) {
+  const uint32_t w = (uint32_t)h.bits << 16, twice = w + w;
+  const float normal = __builtin_bit_cast(float, (twice >> 4) + (0xe0u << 23)) * 0x1p-112f;  // exponent moved up, then scaled: inf and NaN come out right
+  const float subnormal = __builtin_bit_cast(float, (twice >> 17) | (126u << 23)) - 0.5f;
+  const uint32_t magnitude = twice < (1u << 27) ? __builtin_bit_cast(uint32_t, subnormal) : __builtin_bit_cast(uint32_t, normal);
+  return __builtin_bit_cast(float, (w & 0x80000000u) | magnitude);
+}
+static inline float16 to_f16(float f) {
+  const uint32_t w = __builtin_bit_cast(uint32_t, f), twice = w + w;
+  const float magnitude = __builtin_bit_cast(float, w & 0x7fffffffu) * 0x1p+112f * 0x1p-110f;  // overflows to inf where a half does
+  const uint32_t bias = (twice & 0xff000000u) < 0x71000000u ? 0x71000000u : (twice & 0xff000000u);
+  const uint32_t bits = __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, (bias >> 1) + 0x07800000u) + magnitude);
+  const uint32_t half = ((bits >> 13) & 0x7c00u) + (bits & 0xfffu);
+  return {(uint16_t)(((w >> 16) & 0x8000u) | (twice > 0xff000000u ? 0x7e00u : half))};
+}
+// NaN wins.
+template <class T> static inline T nan_max(T a, T b) { return (b > a) | (b != b) ? b : a; }
+template <class T> static inline T nan_min(T a, T b) { return (b < a) | (b != b) ? b : a; }
+#pragma omp declare reduction(nan_max : float, double : omp_out = nan_max(omp_out, omp_in)) initializer(omp_priv = -INFINITY)
+#pragma omp declare reduction(nan_min : float, double : omp_out = nan_min(omp_out, omp_in)) initializer(omp_priv = INFINITY)
+// Integers wrap round; division rounds down; a shift by the width or more gives 0 or the sign.
+template <class T> struct wide { typedef uint32_t type; };
+template <> struct wide<int64_t> { typedef uint64_t type; };
+template <> struct wide<uint64_t> { typedef uint64_t type; };
+template <class T> static inline T wrap_add(T a, T b) { typedef typename wide<T>::type U; return (T)((U)a + (U)b); }
+template <class T> static inline T wrap_sub(T a, T b) { typedef typename wide<T>::type U; return (T)((U)a - (U)b); }
+template <class T> static inline T wrap_mul(T a, T b) { typedef typename wide<T>::type U; return (T)((U)a * (U)b); }
+template <class T> static inline T trunc_div(T a, T b) { return b == (T)-1 ? wrap_sub((T)0, a) : (T)(a / (b == 0 ? (T)1 : b)); }
+template <class T> static inline T c_mod(T a, T b) { return b == (T)-1 || b == 0 ? (T)0 : (T)(a % b); }
+template <class T> static inline T floor_divide(T a, T b) { const T q = trunc_div(a, b), r = c_mod(a, b); return (T)(q - ((r != 0) & ((r < 0) != (b < 0)))); }
+template <class T> static inline T remainder_of(T a, T b) { const T r = c_mod(a, b); return (T)(r + (((r != 0) & ((r < 0) != (b < 0))) ? b : (T)0)); }
+template <class T> static inline T shift_left(T a, T b) { typedef typename wide<T>::type U; return b < 0 || b >= (T)(8 * sizeof(T)) ? (T)0 : (T)((U)a << b); }
+template <class T> static inline T shift_right(T a, T b) { return (T)(a >> (b < 0 || b >= (T)(8 * sizeof(T)) ? (T)(8 * sizeof(T) - 1) : b)); }
+template <class T> static inline T integer_power(T a, T b) {
+  if (b < 0) return a == 1 ? (T)1 : a == (T)-1 ? (T)(b % 2 ? -1 : 1) : (T)0;
+  T result = 1;
+  for (; b; b = (T)(b >> 1), a = wrap_mul(a, a)) if (b & 1) result = wrap_mul(result, a);
+  return result;
+}
+template <class T> static inline T log_add_exp(T a, T b) {
+  const T high = nan_max(a, b), low = nan_min(a, b);
+  return high - high != 0 ? high : high + (T)log1p(exp((double)(low - high)));
+}
+template <class T> static inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }
+// Threads that share a loop of so much work.
+static inline int shares_of(long work) { const int threads = work < 32768 ? 1 : omp_get_max_threads(); return threads < 64 ? threads : 64; }
+// Index expressions.
+static inline long floor_div(long a, long b) { const long q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
+static inline long floor_mod(long a, long b) { const long r = a % b; return r + ((r != 0) & ((r < 0) != (b < 0))) * b; }
+static inline long long_min(long a, long b) { return a < b ? a : b; }
+static inline long long_max(long a, long b) { return a > b ? a : b; }
+// A loaded index: negative ones count from the end; one out of range sets `bad` and becomes 0.
+static inline long checked(long i, long size, int& bad) {
+  const long j = i + (i < 0 ? size : 0);
+  const bool out = (j < 0) | (j >= size);
+  bad |= out;
+  return out ? 0 : j;
+}
+"""
+
+_FLOATING = """\
+static inline T floor_divide(T a, T b) {
+  if (b == 0) return a / b;
+  const T r = FMOD(a, b), q = (a - r) / b - (r != 0 && (b < 0) != (r < 0) ? (T)1 : (T)0);
+  if (q == 0) return COPYSIGN((T)0, a / b);
+  const T down = FLOOR(q);
+  return q - down > (T)0.5 ? down + (T)1 : down;
+}
+static inline T remainder_of(T a, T b) { const T r = FMOD(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+static inline T erf_inverse(T y) {  // rational start (Giles), two Newton steps in double
+  if (!(y > -1 && y < 1)) return y == 1 ? (T)INFINITY : y == -1 ? (T)-INFINITY : (T)NAN;
+  const double w = -log((1.0 - (double)y) * (1.0 + (double)y)), c = 4.3306727 + w / 2;
+  double x = copysign_(sqrt_(sqrt_(c * c - w / 0.147) - c), (double)y);
+  for (int i = 0; i < 4; ++i) x -= (erf(x) - (double)y) / (1.1283791670955126 * exp(-x * x));
+  return (T)x;
+}
+"""
+
+_RANDOM = """\
+// Philox4x32-10 (Salmon et al., SC11): counter (offset, 0, 0, 0), key = the seed; the first two words, uniform in [0, 1).
+static inline void philox(uint64_t seed, uint64_t offset, float& u, float& v) {
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32), c0 = (uint32_t)offset, c1 = (uint32_t)(offset >> 32), c2 = 0, c3 = 0;
+  for (int i = 0; i < 10; ++i, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    const uint64_t a = (uint64_t)0xD2511F53u * c0, b = (uint64_t)0xCD9E8D57u * c2;
+    const uint32_t d0 = (uint32_t)(b >> 32) ^ c1 ^ k0, d2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+    c1 = (uint32_t)b, c3 = (uint32_t)a, c0 = d0, c2 = d2;
+  }
+  u = (float)(c0 >> 8) * 0x1p-24f, v = (float)(c1 >> 8) * 0x1p-24f;
+}
+static inline float uniform(int64_t seed, int64_t offset) { float u, v; philox((uint64_t)seed, (uint64_t)offset, u, v); return u; }
+static inline float normal(int64_t seed, int64_t offset) {
+  float u, v;
+  philox((uint64_t)seed, (uint64_t)offset, u, v);
+  return __builtin_sqrtf(-2.0f * logf(1.0f - u)) * cosf(6.283185307179586f * v);
+}
+"""
+
+
+@functools.cache
+def vector_functions() -> frozenset[str]:
+    """C names that libmvec has in all the forms that GCC may call on this machine; empty where there is no such library."""
+    arms = {"x86_64": ("b", "c", "d", "e"), "AMD64": ("b", "c", "d", "e"), "aarch64": ("n",)}.get(platform.machine(), ())
+    try:
+        library = ctypes.CDLL("libmvec.so.1") if arms else None
+    except OSError:
+        library = None
+    if library is None:
+        return frozenset()
+    names = [(f + s, "v" * n) for n, functions in ((1, UNARY), (2, BINARY)) for f in functions for s in ("f", "")]
+    return frozenset(name for name, args in names if all(hasattr(library, _mangled(arm, name, args)) for arm in arms))
+
+
+def _mangled(arm: str, name: str, args: str) -> str:
+    lanes = {"b": 2, "c": 4, "d": 4, "e": 8, "n": 2}[arm] * (2 if name.endswith("f") and name != "erf" else 1)
+    return f"_ZGV{arm}N{lanes}{args}_{name}"
+
+
+def _prototypes(vector: bool) -> str:
+    have = vector_functions() if vector else frozenset()
+    lines = []
+    for count, functions in ((1, UNARY), (2, BINARY)):
+        for f in functions:
+            for kind, suffix in (("float", "f"), ("double", "")):
+                if f + suffix in have:
+                    lines.append("#pragma omp declare simd notinbranch")
+                lines.append(f'extern "C" {kind} {f}{suffix}({", ".join([kind] * count)}) noexcept;')
+    for f, count in PLAIN.items():
+        lines += [f'extern "C" {kind} {f}{suffix}({", ".join([kind] * count)}) noexcept;' for kind, suffix in (("float", "f"), ("double", ""))]
+    lines.append('extern "C" int omp_get_max_threads(void) noexcept;')
+    return "\n".join(lines)
+
+
+@functools.cache
+def prelude(vector: bool = True) -> str:
+    """The text before all kernels of a translation unit."""
+    floating = "".join(
+        _FLOATING.replace("FMOD", f"fmod{s}").replace("COPYSIGN", f"__builtin_copysign{s}").replace("FLOOR", f"__builtin_floor{s}")
+        .replace("copysign_", "__builtin_copysign").replace("sqrt_", "__builtin_sqrt").replace("(T)", f"({t})").replace("T ", f"{t} ")
+        for t, s in (("float", "f"), ("double", ""))
+    )
+    return "\n".join([_TYPES, _prototypes(vector), _RULES + floating + _RANDOM])

@@ -1,0 +1,315 @@
+"""Reductions and scans of a C++ kernel: accumulators, and the loops over r that fill them.
+
+An accumulator exists at up to three depths, each combined into the one outside it: the result; one thread's share of it, where a loop over r
+is shared between threads ("whole"); and the partial result of a block of elements, which keeps the rounding error of long sums small.
+In "columns" each of them is an array with an element for each lane.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy
+import torch
+
+from ..loops.index import Expr, is_constant
+from ..loops.layout import product
+from ..scheduling.loop_order import flat_position
+from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
+from .cpp_ops import FLOATS, binary, cast, compute_dtype, literal
+from .cpp_prelude import C_TYPES
+from .tiling import LANES, PARTIAL, PARTIAL_ROWS, Tiling
+from .walk import ATOM, COMPARISON, PRODUCT, SUM, UNARY, Walker, Written
+from .writer import Writer
+
+Bounds = dict[sympy.Symbol, tuple[str, str]]
+MOST_SHARES = 64
+TWO_LOOPS = ("welford", "argmax", "argmin")  # first the mean or the extreme, then what is measured from it
+SCANS = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "nan_max({0}, {1})", "min": "nan_min({0}, {1})", "logcumsumexp": "log_add_exp({0}, {1})"}
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """`combine` is a statement over {0} (accumulator) and {1} (a value, or an inner accumulator); `clause` names the omp reduction."""
+
+    name: str
+    dtype: torch.dtype
+    initial: str
+    combine: str
+    clause: str
+
+    def at(self, level: str) -> Accumulator:
+        """The one of an inner depth."""
+        return replace(self, name=self.name + level)
+
+
+def accumulator(name: str, kind: str, dtype: torch.dtype) -> Accumulator:
+    floating = dtype in FLOATS
+    least, greatest = ("-INFINITY", "INFINITY") if floating else _limits(dtype)
+    initial, combine, clause = {
+        "sum": ("0", "{0} += {1};", "+"),
+        "prod": ("1", "{0} *= {1};", "*"),
+        "xor_sum": ("0", "{0} ^= {1};", "^"),
+        "any": ("0", "{0} |= {1};", "|"),
+        "all": ("1", "{0} &= {1};", "&"),
+        "max": (least, "{0} = nan_max({0}, {1});", "nan_max" if floating else "max"),
+        "min": (greatest, "{0} = nan_min({0}, {1});", "nan_min" if floating else "min"),
+    }[kind]
+    return Accumulator(name, dtype, initial, combine, clause)
+
+
+def _limits(dtype: torch.dtype) -> tuple[str, str]:
+    limits = torch.iinfo(dtype)
+    return literal(limits.min, dtype), literal(limits.max, dtype)
+
+
+class Reductions(Walker):
+    """The part of the kernel writer that knows about reductions; see `cpp.CppKernel`."""
+
+    group: FusedSchedulerNode
+    tiling: Tiling
+    out: Writer
+    final: bool
+
+    def reduction_stage(self, nodes: list[SchedulerNode]) -> None:
+        """One loop over r, or two if a reduction of it needs two: then the second does the stage's stores."""
+        self.found: dict[SchedulerNode, Written] = {}
+        two = any(n.is_reduction and n.buffer.data.kind in TWO_LOOPS for n in nodes)
+        for self.final in (False, True) if two else (True,):
+            self._loop(nodes)
+        self.final = True
+
+    def _loop(self, nodes: list[SchedulerNode]) -> None:
+        self.accumulators: list[Accumulator] = []
+        self.results: list[tuple[SchedulerNode, str, Expr, Written]] = []
+        shared = self.tiling.form == "whole" and bool(self.tiling.parallel)
+        levels = ["_share"] * shared + ["_block"] * self._sums_long(nodes)
+        self.level = levels[-1] if levels else ""
+        before, self.out = self.out, Writer()
+        with self.scope():
+            self._body(nodes, self._bounds(levels))
+        nest = self.out
+        for depth in range(len(levels) - 1, -1, -1):
+            wrap = self._by_blocks if levels[depth] == "_block" else self._by_shares
+            nest = wrap(nest, levels[depth - 1] if depth else "")
+        self.out = before
+        self._declare(self.out, "")
+        self.out.include(nest)
+        self._finish()
+
+    def _sums_long(self, nodes: list[SchedulerNode]) -> bool:
+        """A floating sum over so many elements that partial sums are wanted."""
+        sums = any(n.is_reduction and n.buffer.data.kind in ("sum", "prod", "welford") and n.buffer.data.dtype.is_floating_point for n in nodes)
+        if not sums or any(n.is_scan for n in nodes):
+            return False
+        _, size = self._blocked()
+        return not is_constant(size) or int(size) > 2 * self._block_size()
+
+    def _blocked(self) -> tuple[sympy.Symbol, Expr]:
+        """The loop whose elements are summed by blocks."""
+        return self.r()[0 if self.tiling.form == "columns" else -1]
+
+    def _block_size(self) -> int:
+        return PARTIAL_ROWS if self.tiling.form == "columns" else PARTIAL
+
+    def _bounds(self, levels: Sequence[str]) -> Bounds:
+        """Where the loops that are cut into shares or blocks begin and end."""
+        bounds: Bounds = {}
+        if "_share" in levels:
+            v = self.r()[0][0]
+            bounds[v] = (f"{v}_begin", f"{v}_end")
+        self.whole_bounds = dict(bounds)
+        if "_block" in levels:
+            v, size = self._blocked()
+            _, end = bounds.get(v, ("0", self.expr(size)))
+            bounds[v] = (f"{v}b", f"long_min({v}b + {self._block_size()}, {end})")
+        return bounds
+
+    def _body(self, nodes: list[SchedulerNode], bounds: Bounds) -> None:
+        *outer, last = self.r()
+        if self.tiling.form == "columns":
+            with self.loops(self.r(), "", bounds), self.lanes():
+                self._nodes(nodes)
+            return
+        with self.loops(outer, "", bounds):
+            if not self.adds and not any(n.is_scan for n in nodes):
+                self.pragma("omp simd", _Inner(self))  # type: ignore[arg-type]
+            with self.loops([last], "", bounds):
+                self._nodes(nodes)
+
+    # -- accumulators at their depths
+
+    def _declare(self, out: Writer, level: str) -> None:
+        for a in self.accumulators:
+            if self.tiling.form == "columns":
+                out.line(f"{C_TYPES[a.dtype]} {a.name}{level}[{LANES}];")
+                out.line(f"for (int64_t j = 0; j < {LANES}; ++j) {a.name}{level}[j] = {a.initial};")
+            else:
+                out.line(f"{C_TYPES[a.dtype]} {a.name}{level} = {a.initial};")
+
+    def _combine(self, out: Writer, inner: str, outer: str) -> None:
+        for a in self.accumulators:
+            if self.tiling.form == "columns":
+                out.line(f"for (int64_t j = 0; j < {LANES}; ++j) {a.combine.format(f'{a.name}{outer}[j]', f'{a.name}{inner}[j]')}")
+            else:
+                out.line(a.combine.format(a.name + outer, a.name + inner))
+
+    def _by_blocks(self, nest: Writer, outer: str) -> Writer:
+        around = Writer()
+        v, size = self._blocked()
+        first, end = self.whole_bounds.get(v, ("0", self.expr(size)))
+        with around.block(f"for (int64_t {v}b = {first}; {v}b < {end}; {v}b += {self._block_size()})"):
+            self._declare(around, "_block")
+            around.include(nest)
+            self._combine(around, "_block", outer)
+        return around
+
+    def _by_shares(self, nest: Writer, outer: str) -> Writer:
+        around = self.out = Writer()
+        v, size = self.r()[0]
+        text = f"({self.expr(size)})" if size.is_Add else self.expr(size)
+        shares = self.fresh("shares")
+        around.line(f"const int {shares} = shares_of({self.expr(self.tiling.work)});")
+        for a in self.accumulators:
+            around.line(f"{C_TYPES[a.dtype]} {a.name}_shares[{MOST_SHARES}];")
+        self.pragma(f"omp parallel for num_threads({shares})")
+        with around.block(f"for (int64_t share = 0; share < {shares}; ++share)"):
+            around.line(f"const int64_t {v}_begin = {text} * share / {shares}, {v}_end = {text} * (share + 1) / {shares};")
+            self._declare(around, "_share")
+            around.include(nest)
+            for a in self.accumulators:
+                around.line(f"{a.name}_shares[share] = {a.name}_share;")
+        for a in self.accumulators:
+            around.line(f"for (int share = 0; share < {shares}; ++share) {a.combine.format(a.name, a.name + '_shares[share]')}")
+        return around
+
+    def accumulate(self, kind: str, dtype: torch.dtype, value: Written) -> Written:
+        """A new accumulator that `value` goes into; what it will hold after the loop."""
+        a = accumulator(self.fresh("acc"), kind, dtype)
+        self.accumulators.append(a)
+        lane = self.lane() if self.tiling.form == "columns" else ""
+        text = value.text if value.dtype is dtype else cast(value, dtype).text
+        self.statement(a.combine.format(a.name + self.level + lane, text))
+        return Written(a.name + lane, dtype)
+
+    # -- the primitives
+
+    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Written) -> Any:
+        if not self.node.is_reduction:
+            return self._of_one(dtype, kind, value)
+        if kind == "welford":
+            return self._welford(compute_dtype(dtype), value)
+        if kind.startswith("arg"):
+            return self._argument_of(kind[3:], value)
+        if not self.final and kind not in TWO_LOOPS:
+            return value  # the second loop does it
+        if kind in ("any", "all"):
+            done = self.accumulate(kind, torch.int32, self.to_dtype(value, torch.bool, src_dtype))
+            return binary("!=", COMPARISON, done, Written("0", torch.int32), torch.bool)
+        wide = torch.int32 if value.dtype is torch.bool and kind in ("max", "min") else compute_dtype(dtype)
+        done = self.accumulate(kind, wide, value)
+        return self.to_dtype(done, dtype, wide) if wide is not compute_dtype(dtype) else done
+
+    def _of_one(self, dtype: torch.dtype, kind: str, value: Written) -> Any:
+        """A reduction of a single element."""
+        if kind == "welford":
+            return value, self.constant(0, dtype), self.constant(1, dtype)
+        if kind.startswith("arg"):
+            return self.constant(0, torch.int64)
+        return self.to_dtype(value, dtype, value.dtype)
+
+    def _welford(self, dtype: torch.dtype, value: Written) -> Any:
+        count = f"({self.expr(product(self.node.buffer.data.reduction_ranges))})"
+        if not self.final:
+            total = self.accumulate("sum", dtype, value)
+            self.found[self.node] = binary("/", PRODUCT, total, Written(f"({C_TYPES[dtype]}){count}", dtype, UNARY))
+            return value, value, value
+        mean, value = self.found[self.node], self.keep(value)
+        difference = self.keep(binary("-", SUM, value, mean))
+        m2 = self.accumulate("sum", dtype, Written(f"{difference.text} * {difference.text}", dtype, PRODUCT))
+        return mean, m2, Written(f"({C_TYPES[dtype]}){count}", dtype, UNARY)
+
+    def _argument_of(self, kind: str, value: Written) -> Written:
+        """The first place of the extreme: the extreme first, then the least place where it is."""
+        dtype = torch.int32 if value.dtype is torch.bool else value.dtype
+        value = self.to_dtype(value, dtype, value.dtype)
+        if not self.final:
+            self.found[self.node] = self.accumulate(kind, dtype, value)
+            return value
+        best, value = self.found[self.node], self.keep(value)
+        here = f"({value.text} == {best.text})" + (f" | ({value.text} != {value.text})" if dtype in FLOATS else "")
+        place = Written(f"({here}) ? {self.expr(flat_position(self.node))} : INT64_MAX", torch.int64)
+        return self.accumulate("min", torch.int64, self.keep(place))
+
+    def store_reduction(self, name: str, index: Expr, value: Written) -> None:
+        if not self.node.is_reduction:
+            self.store(name, index, value)
+        elif self.final:
+            self.results.append((self.node, name, index, value))
+
+    def _finish(self) -> None:
+        """After the loop: name the results and store them."""
+        columns = self.tiling.form == "columns"
+        lasting: dict[tuple[str, Expr], Written] = {}
+        with self.lanes() if columns and self._stores_results() else contextlib.nullcontext():
+            for node, name, index, value in self.results:
+                with self.out.of(node.origins):
+                    lasting[(name, index)] = self._result(node, name, index, value)
+        for name, _ in lasting:
+            self._forget(name)
+        self.known |= lasting
+        if not self.final:
+            self._name_found()
+
+    def _stores_results(self) -> bool:
+        return any(name not in self.internal for _, name, _, _ in self.results)
+
+    def _result(self, node: SchedulerNode, name: str, index: Expr, value: Written) -> Written:
+        value = self.rounded(value, self.dtypes[name])
+        if self.tiling.form != "columns" and self._read_after(name, self.group.stages[node]):
+            value = self.local(name, index, value)
+        if name not in self.internal:
+            self.statement(f"{self.element(name, index)} = {self.as_stored(name, value)};")
+        return value
+
+    def _name_found(self) -> None:
+        """The first loop's results, for the second to measure from."""
+        if self.tiling.form == "columns":
+            return
+        for node, value in self.found.items():
+            if value.strength != ATOM:
+                self.found[node] = self.keep(value)
+
+    # -- scans
+
+    def scan(self, dtype: torch.dtype, kind: str, value: Written) -> Written:
+        if not self.node.is_scan:
+            return self.to_dtype(value, dtype, value.dtype)
+        wide = torch.float64 if kind in ("sum", "prod") and compute_dtype(dtype) is torch.float32 else compute_dtype(dtype)
+        initial = {"sum": "0", "prod": "1", "logcumsumexp": "-INFINITY"}.get(kind) or accumulator("", kind, wide).initial
+        a = Accumulator(self.fresh("acc"), wide, initial, "", "")
+        self.accumulators.append(a)
+        place = a.name + self.level + (self.lane() if self.tiling.form == "columns" else "")
+        text = value.text if value.dtype is wide else cast(value, wide).text
+        self.statement(f"{place} = {SCANS[kind].format(place, text)};")
+        now = Written(place, wide)
+        return self.keep(now if wide is compute_dtype(dtype) else cast(now, compute_dtype(dtype)))
+
+
+class _Inner(Sequence[Accumulator]):
+    """The accumulators of the innermost depth, those still to come included."""
+
+    def __init__(self, kernel: Reductions) -> None:
+        self.kernel, self.level, self.accumulators = kernel, kernel.level, kernel.accumulators
+
+    def __iter__(self) -> Iterator[Accumulator]:
+        return (a.at(self.level) for a in self.accumulators)
+
+    def __len__(self) -> int:
+        return len(self.accumulators)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.accumulators[i].at(self.level)

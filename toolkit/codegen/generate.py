@@ -1,0 +1,50 @@
+"""`generate(schedule, backend)`: a kernel for each group, and the wrapper that runs them in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .. import options
+from ..events import KernelWritten, emit
+from ..loops.ir import LoweredGraph
+from ..scheduling import FusedSchedulerNode, Schedule, memory
+from ..scheduling.loop_order import Hints
+from . import cpp, cpp_prelude
+from .kernel import Kernel, Program
+from .wrapper import write_wrapper
+
+
+@dataclass(frozen=True)
+class Backend:
+    """`write(group, number, graph, hints)` makes a kernel; `kept(group, hints)` are crossing buffers that it keeps out of memory; `prelude()` is
+    the text before all kernels."""
+
+    write: Callable[[FusedSchedulerNode, int, LoweredGraph, Hints], Kernel]
+    kept: Callable[[FusedSchedulerNode, Hints], frozenset[str]]
+    prelude: Callable[[], str]
+
+
+BACKENDS: dict[str, Backend] = {
+    "cpp": Backend(cpp.write_kernel, cpp.kept_rows, lambda: cpp_prelude.prelude(options.current().simd)),
+}
+
+
+def generate(schedule: Schedule, backend: str = "cpp") -> Program:
+    """The program of a schedule. Emits KernelWritten for each kernel."""
+    by = BACKENDS[backend]
+    absent: set[str] = set()
+    kernels: dict[str, Kernel] = {}
+    launches: dict[int, Kernel] = {}
+    taken = set(schedule.graph.buffers())
+    for number, group in enumerate(schedule.kernels):
+        start = time.perf_counter()
+        absent |= (group.internal - group.crossing) | by.kept(group, schedule.hints)
+        kernel = by.write(group, number, schedule.graph, schedule.hints)
+        kernels[kernel.name] = launches[id(group)] = kernel
+        emit(KernelWritten(name=kernel.name, backend=backend, lines=tuple(str(w) for w in kernel.lines()), source=kernel.source,
+                           seconds=time.perf_counter() - start))
+    plan = memory.plan(schedule.groups, schedule.graph, absent, schedule.hints)
+    wrapper, objects = write_wrapper(schedule, plan, launches, taken | kernels.keys())
+    return Program(kernels, wrapper, {backend: by.prelude()}, dict(schedule.graph.constants), objects, tuple(schedule.graph.inputs), plan.peak_bytes)

@@ -1,0 +1,112 @@
+"""Which loops of a kernel are outermost, parallel, blocked and vectorised: a choice of one of four forms, by strides and sizes.
+
+flat      pointwise: all x loops, the last one vectorised
+rows      a reduction whose last r loop walks memory: for each x, in parallel, loops over r, vectorised with several partial results
+columns   a reduction whose last x loop walks memory: for each block of it, loops over r with an accumulator for each lane
+whole     few results of many elements: each loop over r is shared out between threads, then the threads' results are combined
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import sympy
+
+from ..loops.index import Expr, is_constant
+from ..loops.layout import product
+from ..scheduling.depends import MemoryDep
+from ..scheduling.loop_order import Hints, hint, strides
+from ..scheduling.nodes import FusedSchedulerNode
+
+Form = Literal["flat", "rows", "columns", "whole"]
+GRAIN = 32768  # element operations below which threads do not pay
+LANES = 128  # results of one block of columns
+PARTIAL = 4096  # elements summed one after the other (by lanes) before they join the total: keeps the rounding error of long sums small
+PARTIAL_ROWS = 512  # the same for columns
+COSTLY = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv lgamma hypot pow "
+    "rand randn fmod remainder floordiv truncdiv".split()
+)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """`parallel`: "" (one thread), "always", or the size expression in `work` compared with GRAIN at run time. `collapse` is how many outer
+    loops are shared out together."""
+
+    form: Form
+    parallel: Literal["", "always", "sometimes"] = ""
+    collapse: int = 1
+    work: Expr = sympy.Integer(0)
+
+
+def choose(group: FusedSchedulerNode, hints: Hints, serial: bool = False) -> Tiling:
+    """The form of a kernel. `serial`: it must run on one thread (it adds to memory at places that may repeat)."""
+    form: Form = "flat" if not group.is_reduction else _reduction_form(group, hints, serial)
+    weight = max(cost(n.trace.counts) for n in group.nodes)
+    work = group.numel() * weight
+    if serial or not _shares(group, form):
+        return Tiling(form)
+    loops = _shared_loops(group, form)
+    return Tiling(form, _parallel(work), _collapse(loops, hints), work)
+
+
+def cost(counts: dict[str, int]) -> int:
+    """Rough element operations of a body."""
+    return 1 + sum(c * (6 if name in COSTLY else 1) for name, c in counts.items()) // 2
+
+
+def _parallel(work: Expr) -> Literal["", "always", "sometimes"]:
+    if is_constant(work):
+        return "always" if int(work) >= GRAIN else ""
+    return "sometimes"
+
+
+def _shares(group: FusedSchedulerNode, form: Form) -> bool:
+    return form == "whole" or bool(group.domain.x)
+
+
+def _shared_loops(group: FusedSchedulerNode, form: Form) -> Sequence[Expr]:
+    x = group.domain.x
+    if form == "flat":
+        return x[:-1] or x
+    if form == "columns":
+        return (*x[:-1], (x[-1] + LANES - 1) / LANES)
+    return x if form == "rows" else group.domain.r[:1]
+
+
+def _collapse(loops: Sequence[Expr], hints: Hints) -> int:
+    """Enough outer loops for 32 shares."""
+    count, shares = 1, hint(loops[0], hints)
+    while count < len(loops) and shares < 32:
+        shares *= hint(loops[count], hints)
+        count += 1
+    return count
+
+
+def _reduction_form(group: FusedSchedulerNode, hints: Hints, serial: bool) -> Form:
+    if _walks_columns(group, hints):
+        return "columns"
+    outer, reduced = hint(product(group.domain.x), hints), hint(product(group.domain.r), hints)
+    scans = any(n.is_scan for n in group.nodes)
+    if outer <= 8 and outer * 8 < reduced and reduced >= GRAIN // 4 and not scans and not serial and hint(group.domain.r[0], hints) >= 16:
+        return "whole"
+    return "rows"
+
+
+def _walks_columns(group: FusedSchedulerNode, hints: Hints) -> bool:
+    """The last x loop has stride 1 in more accesses at every (x, r) than the last r loop, and is long enough to vectorise."""
+    if not group.domain.x or hint(group.domain.x[-1], hints) < 4:
+        return False
+    last_x, last_r = f"x{len(group.domain.x) - 1}", f"r{len(group.domain.r) - 1}"
+    variables = group.domain.variables
+    votes = 0
+    for node in group.nodes:
+        if node.level == "inner":
+            for dep in (*node.reads, *(d for d in node.writes if d.mode is None)):
+                if isinstance(dep, MemoryDep) and (found := strides(dep.index, variables)) is not None:
+                    by_name = {v.name: s for v, s in zip(variables, found, strict=True)}
+                    votes += (by_name[last_x] == 1) - (by_name[last_r] == 1)
+    return votes > 0

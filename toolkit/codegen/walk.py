@@ -1,0 +1,100 @@
+"""Walking a loop body to write it in some language: one method per primitive, values as text.
+
+A backend subclasses `Walker` with a method for each primitive of `loops/ops.py`. The walker moves index expressions to the kernel's variables,
+counts how often each value is used, and asks `keep(value)` to give a name to those used more than once or too long to read inside another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+
+from ..loops.index import Expr, simplify, symbol
+from ..loops.trace import Block, Ref
+from ..scheduling.nodes import SchedulerNode, plain
+
+LONGEST = 64  # characters of an expression that is put inside another
+
+# Binding strength of a value's text.
+ATOM, UNARY, PRODUCT, SUM, SHIFT, COMPARISON, BIT_AND, BIT_XOR, BIT_OR, AND, OR, CHOICE = range(12, 0, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A value as text: `dtype` is what it is computed in; `strength` how it binds; `constant` its number, if it is one; `raw` the same
+    value in its low-precision form, if it was just rounded to that."""
+
+    text: str
+    dtype: torch.dtype
+    strength: int = ATOM
+    constant: float | int | bool | None = None
+    raw: str | None = None
+
+    def at(self, least: int) -> str:
+        """Its text, in parentheses if it binds weaker than `least`."""
+        return f"({self.text})" if self.strength < least else self.text
+
+
+class Walker:
+    """`node` is the one being walked; `ranges` are the kernel's loop variables and sizes."""
+
+    node: SchedulerNode
+    ranges: tuple[tuple[sympy.Symbol, Expr], ...] = ()
+
+    def walk(self, node: SchedulerNode) -> None:
+        self.node = node
+        pairs = (*zip(node.trace.index, node.index, strict=True), *zip(node.trace.rindex, node.rindex, strict=True))
+        self._moved: dict[Any, Any] = {old: new for old, new in pairs if old is not new}
+        self._values: dict[int, Any] = {}
+        self._uses = Counter(_refs(node.trace.top))
+        self._block(node.trace.top)
+
+    def keep(self, value: Written) -> Written:
+        """The value under a name."""
+        raise NotImplementedError
+
+    def inner(self, block: Block) -> Any:
+        """The result of a masked body, written where the walker is now."""
+        self._block(block)
+        return self._argument(block.result)
+
+    def _block(self, block: Block) -> None:
+        for step in block.steps:
+            args = [self._argument(a) for a in step.args]
+            value = getattr(self, step.op)(*args)
+            if isinstance(value, Written) and value.constant is None and value.strength != ATOM and self._worth_a_name(step.number, value):
+                value = self.keep(value)
+            self._values[step.number] = value
+            if step.op == "indirect_indexing":
+                self._moved[symbol(f"at{step.number}")] = value
+
+    def _worth_a_name(self, number: int, value: Written) -> bool:
+        return self._uses[number] > 1 or len(value.text) > LONGEST
+
+    def _argument(self, arg: Any) -> Any:
+        if isinstance(arg, Ref):
+            value = self._values[arg.number]
+            return value if arg.item is None else value[arg.item]
+        if isinstance(arg, sympy.Basic):
+            return self._index(arg)
+        return arg
+
+    def _index(self, expr: sympy.Basic) -> sympy.Basic:
+        if not self._moved or expr.free_symbols.isdisjoint(self._moved):
+            return expr
+        return simplify(plain(expr.xreplace(self._moved)), self.ranges)  # type: ignore[arg-type]
+
+
+def _refs(block: Block) -> list[int]:
+    found = [block.result.number] if isinstance(block.result, Ref) else []
+    for step in block.steps:
+        for a in step.args:
+            if isinstance(a, Ref):
+                found.append(a.number)
+            elif isinstance(a, Block):
+                found += _refs(a)
+    return found

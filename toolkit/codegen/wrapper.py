@@ -1,0 +1,215 @@
+"""The wrapper: Python source of `call(args)`, which allocates, launches, calls ATen, lets go, and returns the outputs with eager's strides.
+
+It reads top to bottom as what happens. `args` is emptied, so that an input nobody else holds dies at its last use. Names of buffers are the
+schedule's; a kernel is called by its name.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import sympy
+import torch
+
+from ..loops.ir import Buffer, ComputedBuffer, ConstantBuffer, ExternKernel, InputBuffer, MultiOutput, ReinterpretView
+from ..loops.layout import Layout
+from ..scheduling import ExternSchedulerNode, FusedSchedulerNode, Schedule
+from ..scheduling.memory import Allocate, Plan, Reuse
+from ..shapes.text import python as python_text
+from .kernel import Kernel
+from .writer import Writer
+
+# Ops whose Python binding is the same call with less ceremony than the operator object.
+BINDINGS = {
+    "aten.mm.out": "torch.mm", "aten.addmm.out": "torch.addmm", "aten.bmm.out": "torch.bmm", "aten.baddbmm.out": "torch.baddbmm",
+    "aten.mm.default": "torch.mm", "aten.addmm.default": "torch.addmm", "aten.bmm.default": "torch.bmm", "aten.convolution.default": "torch.convolution",
+}  # fmt: skip
+RESERVED = {"args", "call", "torch", "empty_strided", "as_strided", "settled", "math"}
+
+
+def write_wrapper(schedule: Schedule, plan: Plan, launches: dict[int, Kernel], taken: Iterable[str]) -> tuple[str, dict[str, Callable[..., Any]]]:
+    """(source, objects it names that have no dotted name). `launches` gives the kernel of each fused group, by id; `taken` are names in use."""
+    return Wrapper(schedule, plan, launches, set(taken)).write()
+
+
+class Wrapper:
+    def __init__(self, schedule: Schedule, plan: Plan, launches: dict[int, Kernel], taken: set[str]) -> None:
+        self.schedule, self.graph, self.plan, self.launches = schedule, schedule.graph, plan, launches
+        kernels = {k.name for k in launches.values()}
+        self.reserved = RESERVED | kernels | {s.name for s in self.graph.symbols} | set(keyword.kwlist)
+        self.taken = taken | self.reserved
+        self.functions: dict[Any, str] = {}
+        self.imports: dict[str, str] = {}
+        self.objects: dict[str, Any] = {}
+        self.buffers = self.graph.buffers()
+        self.out = Writer("    ")
+
+    def write(self) -> tuple[str, dict[str, Any]]:
+        self.out.line("def call(args):")
+        with self.out.indented():
+            self._inputs()
+            for step, group in enumerate(self.schedule.groups):
+                for action in self.plan.before[step]:
+                    self._memory(action)
+                if isinstance(group, FusedSchedulerNode):
+                    self._launch(self.launches[id(group)])
+                else:
+                    assert isinstance(group, ExternSchedulerNode)
+                    self._extern(group.buffer)
+                self._let_go(self.plan.after[step])
+            self.out.line(f"return [{', '.join(self.value(o) for o in self.graph.outputs)}]")
+        head = "".join(f"{name} = {path}\n" for name, path in self.imports.items())
+        return head + ("\n\n" if head else "") + self.out.text() + "\n", self.objects
+
+    # -- names and values
+
+    def name(self, buffer: str) -> str:
+        return buffer + "_" if buffer in self.reserved else buffer
+
+    def text(self, e: Any) -> str:
+        return python_text(sympy.sympify(e))
+
+    def tuple(self, values: Iterable[Any]) -> str:
+        parts = [self.text(v) for v in values]
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+    def value(self, v: Any) -> str:
+        """Python text of an argument or output."""
+        if isinstance(v, Buffer):
+            return self.name(v.name)
+        if isinstance(v, ReinterpretView):
+            return self.view(v)
+        if isinstance(v, sympy.Basic):
+            return self.text(v)
+        if isinstance(v, list):
+            return f"[{', '.join(self.value(x) for x in v)}]"
+        if isinstance(v, tuple):
+            return f"({', '.join(self.value(x) for x in v)}{',' if len(v) == 1 else ''})"
+        return self.constant(v)
+
+    def constant(self, v: Any) -> str:
+        if isinstance(v, float) and not math.isfinite(v):
+            return f"float('{v}')"
+        if v is None or isinstance(v, (bool, int, float, str)):
+            return repr(v)
+        if isinstance(v, torch.device):
+            return f"torch.device('{v}')"
+        if isinstance(v, (torch.dtype, torch.layout, torch.memory_format)):
+            return str(v)
+        return self.object(v, type(v).__name__.lower())
+
+    def object(self, v: Any, name: str) -> str:
+        """A thing without text: it is put into the wrapper's globals under a name."""
+        known = next((n for n, o in self.objects.items() if o is v), None)
+        if known is None:
+            known = self.unused(name)
+            self.objects[known] = v
+        return known
+
+    def unused(self, name: str) -> str:
+        found, number = name, 0
+        while found in self.taken:
+            number += 1
+            found = f"{name}_{number}"
+        self.taken.add(found)
+        return found
+
+    def view(self, v: ReinterpretView) -> str:
+        base, layout = self.name(v.buffer.name), v.layout
+        if layout.dtype is not v.buffer.layout.dtype:
+            base = f"{base}.view({layout.dtype})"
+        offset = "" if layout.offset == 0 else f", {self.text(layout.offset)}"
+        if offset and not _ours(v.buffer):
+            offset += f" + {self.name(v.buffer.name)}.storage_offset()"
+        return f"as_strided({base}, {self.tuple(layout.size)}, {self.tuple(layout.stride)}{offset})"
+
+    # -- lines
+
+    def _inputs(self) -> None:
+        names = [self.name(n) for n in self.graph.inputs]
+        if names:
+            self.out.line(f"{', '.join(names)}{',' if len(names) == 1 else ''} = args")
+            self.out.line("args.clear()")
+        for symbol, (name, dim) in self.graph.symbols.items():
+            self.out.line(f"{symbol.name} = {self.name(name)}" + ("" if dim is None else f".size({dim})"))
+        dead = [n for n in self.graph.input_buffers if n not in self._touched()]
+        if dead:
+            self.out.line(f"del {', '.join(map(self.name, dead))}")
+
+    def _touched(self) -> set[str]:
+        outputs = {b.name for o in self.graph.outputs for b in ([o] if isinstance(o, Buffer) else [o.buffer] if isinstance(o, ReinterpretView) else [])}
+        return outputs.union(*(g.names() for g in self.schedule.groups))
+
+    def _memory(self, action: Allocate | Reuse) -> None:
+        layout, name = self.buffers[action.name].layout, self.name(action.name)
+        if isinstance(action, Allocate):
+            device = "" if layout.device.type == "cpu" else f", device='{layout.device}'"
+            self.out.line(f"{name} = empty_strided({self.tuple(layout.size)}, {self.tuple(layout.stride)}, dtype={layout.dtype}{device})")
+            return
+        old, before = self.name(action.old), self.buffers[action.old].layout
+        if (before.size, before.stride) == (layout.size, layout.stride):
+            self.out.line(f"{name} = {old}" + ("  # in place" if action.inplace else ""))
+        else:
+            self.out.line(f"{name} = as_strided({old}, {self.tuple(layout.size)}, {self.tuple(layout.stride)})")
+        if not action.inplace:
+            self.out.line(f"del {old}")
+
+    def _launch(self, kernel: Kernel) -> None:
+        self.out.line(f"{kernel.name}({', '.join(a.buffer if a.is_size else self.name(a.buffer) for a in kernel.signature)})")
+
+    def _extern(self, buffer: Buffer) -> None:
+        if isinstance(buffer, MultiOutput):
+            picked = self.name(buffer.parent.name) + "".join(f"[{i}]" for i in buffer.path)
+            self.out.line(f"{self.name(buffer.name)} = {self.settled(picked, buffer.layout)}")
+            return
+        assert isinstance(buffer, ExternKernel)
+        args = [self.value(a) for a in buffer.args] + [f"{k}={self.value(v)}" for k, v in buffer.kwargs.items()]
+        name = self.name(buffer.name)
+        if buffer.out is not None:
+            self.out.line(f"{self.function(buffer.out)}({', '.join([*args, f'out={name}'])})")
+            return
+        text = f"{self.function(buffer.target)}({', '.join(args)})"
+        plain = buffer.several or buffer.mutates or not isinstance(buffer.layout, Layout)
+        self.out.line(f"{name} = {text if plain else self.settled(text, buffer.layout)}")
+
+    def settled(self, text: str, layout: Layout) -> str:
+        """A result of ATen with the strides that were promised."""
+        return f"settled({text}, {self.tuple(layout.size)}, {self.tuple(layout.stride)})"
+
+    def function(self, target: Any) -> str:
+        """A global name for a callable."""
+        if target not in self.functions:
+            path = dotted(target)
+            name = getattr(target, "__name__", "function").replace(".default", "").replace(".", "_")
+            self.functions[target] = self.unused(name) if path else self.object(target, name)
+            if path:
+                self.imports[self.functions[target]] = path
+        return self.functions[target]
+
+    def _let_go(self, names: list[str]) -> None:
+        gone = [self.name(n) for n in names if n not in self.graph.scalars]
+        if gone:
+            self.out.line(f"del {', '.join(gone)}")
+
+
+def dotted(target: Any) -> str:
+    """How to reach an operator from `torch`, or "" if there is no such path."""
+    if isinstance(target, torch._ops.OpOverload):
+        text = str(target)
+        return BINDINGS.get(text) or f"torch.ops.{text}"
+    for module, path in ((torch, "torch"), (torch.nn.functional, "torch.nn.functional")):
+        name = getattr(target, "__name__", "")
+        if name and getattr(module, name, None) is target:
+            return f"{path}.{name}"
+    return ""
+
+
+def _ours(buffer: Buffer) -> bool:
+    """Allocated by the wrapper: its storage offset is 0."""
+    return isinstance(buffer, ComputedBuffer) or (isinstance(buffer, ExternKernel) and buffer.out is not None)
+
+
+__all__ = ["ConstantBuffer", "InputBuffer", "Wrapper", "dotted", "write_wrapper"]

@@ -1,0 +1,147 @@
+/* Launcher: calls a C++ kernel with the addresses of tensors, from Python, with as little as possible in between.
+ *
+ * launcher(address, pointers, sizes, name, owner) -> callable. Called with `pointers` tensors (anything with data_ptr(), or an address as an
+ * int) and then `sizes` ints, it calls  const char* kernel(void* const* p, const int64_t* n)  without the GIL. The kernel's result is null,
+ * or a message: IndexError if it begins with "index", else RuntimeError. `owner` is kept alive: the library that the address lies in. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <structmember.h>
+
+typedef const char *(*kernel_t)(void *const *, const int64_t *);
+
+enum { MOST = 256 }; /* arguments kept on the C stack */
+
+typedef struct {
+    PyObject_HEAD
+    kernel_t kernel;
+    Py_ssize_t pointers, sizes;
+    PyObject *name, *owner;
+    vectorcallfunc vectorcall;
+} Launcher;
+
+static PyObject *data_ptr; /* interned "data_ptr" */
+
+static int address_of(PyObject *arg, void **out) {
+    if (PyLong_CheckExact(arg)) {
+        *out = PyLong_AsVoidPtr(arg);
+        return *out == NULL && PyErr_Occurred() ? -1 : 0;
+    }
+    PyObject *address = PyObject_VectorcallMethod(data_ptr, &arg, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    if (address == NULL) return -1;
+    *out = PyLong_AsVoidPtr(address);
+    Py_DECREF(address);
+    return *out == NULL && PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *run(Launcher *self, PyObject *const *args, void **p, int64_t *n) {
+    for (Py_ssize_t i = 0; i < self->pointers; i++)
+        if (address_of(args[i], &p[i]) < 0) return NULL;
+    for (Py_ssize_t i = 0; i < self->sizes; i++) {
+        n[i] = PyLong_AsLongLong(args[self->pointers + i]);
+        if (n[i] == -1 && PyErr_Occurred()) return NULL;
+    }
+    const char *message;
+    Py_BEGIN_ALLOW_THREADS
+    message = self->kernel(p, n);
+    Py_END_ALLOW_THREADS
+    if (message == NULL) Py_RETURN_NONE;
+    PyErr_SetString(strncmp(message, "index", 5) == 0 ? PyExc_IndexError : PyExc_RuntimeError, message);
+    return NULL;
+}
+
+static PyObject *launch(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    Launcher *self = (Launcher *)callable;
+    Py_ssize_t given = PyVectorcall_NARGS(nargsf), wanted = self->pointers + self->sizes;
+    if (given != wanted || (kwnames && PyTuple_GET_SIZE(kwnames))) {
+        PyErr_Format(PyExc_TypeError, "%U takes %zd tensors and %zd sizes", self->name, self->pointers, self->sizes);
+        return NULL;
+    }
+    if (wanted <= MOST) {
+        void *p[MOST];
+        int64_t n[MOST];
+        return run(self, args, p, n);
+    }
+    void **p = PyMem_Malloc((size_t)wanted * sizeof(void *));
+    int64_t *n = PyMem_Malloc((size_t)wanted * sizeof(int64_t));
+    PyObject *result = p && n ? run(self, args, p, n) : PyErr_NoMemory();
+    PyMem_Free(p);
+    PyMem_Free(n);
+    return result;
+}
+
+static void launcher_dealloc(Launcher *self) {
+    Py_XDECREF(self->name);
+    Py_XDECREF(self->owner);
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+static PyObject *launcher_repr(Launcher *self) { return PyUnicode_FromFormat("<kernel %U>", self->name); }
+
+static PyMemberDef launcher_members[] = {
+    {"name", T_OBJECT_EX, offsetof(Launcher, name), READONLY, "the kernel's name"},
+    {"pointers", T_PYSSIZET, offsetof(Launcher, pointers), READONLY, "how many tensors it takes"},
+    {"sizes", T_PYSSIZET, offsetof(Launcher, sizes), READONLY, "how many sizes it takes"},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, vectorcall), READONLY, NULL},
+    {NULL},
+};
+
+static PyType_Slot launcher_slots[] = {
+    {Py_tp_dealloc, launcher_dealloc},
+    {Py_tp_repr, launcher_repr},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_members, launcher_members},
+    {Py_tp_doc, "A C++ kernel, called with tensors and then sizes."},
+    {0, NULL},
+};
+
+static PyType_Spec launcher_spec = {
+    "fuselab.toolkit.runtime._launch.Launcher", sizeof(Launcher), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, launcher_slots,
+};
+
+static PyObject *make_launcher(PyObject *module, PyObject *args) {
+    PyObject *address, *name, *owner = Py_None;
+    Py_ssize_t pointers, sizes;
+    if (!PyArg_ParseTuple(args, "OnnU|O", &address, &pointers, &sizes, &name, &owner)) return NULL;
+    void *kernel = PyLong_AsVoidPtr(address);
+    if (kernel == NULL) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a kernel's address cannot be 0");
+        return NULL;
+    }
+    PyTypeObject *type = *(PyTypeObject **)PyModule_GetState(module);
+    Launcher *self = (Launcher *)type->tp_alloc(type, 0);
+    if (self == NULL) return NULL;
+    self->kernel = (kernel_t)kernel;
+    self->pointers = pointers;
+    self->sizes = sizes;
+    self->name = Py_NewRef(name);
+    self->owner = Py_NewRef(owner);
+    self->vectorcall = launch;
+    return (PyObject *)self;
+}
+
+static PyMethodDef methods[] = {
+    {"launcher", make_launcher, METH_VARARGS, "launcher(address, pointers, sizes, name, owner=None) -> callable"},
+    {NULL},
+};
+
+static int exec_module(PyObject *module) {
+    if (data_ptr == NULL && (data_ptr = PyUnicode_InternFromString("data_ptr")) == NULL) return -1;
+    PyObject *type = PyType_FromModuleAndSpec(module, &launcher_spec, NULL);
+    if (type == NULL) return -1;
+    *(PyObject **)PyModule_GetState(module) = type;
+    return PyModule_AddObjectRef(module, "Launcher", type);
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, exec_module}, {0, NULL}};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_launch", "Calls C++ kernels with the addresses of tensors.", sizeof(PyObject *), methods, module_slots,
+};
+
+PyMODINIT_FUNC PyInit__launch(void) { return PyModuleDef_Init(&module); }

@@ -1,0 +1,103 @@
+"""A loaded program: `artifact(list of inputs) -> list of outputs`.
+
+The wrapper's source is executed in a namespace of its own; a kernel is one name there. So launching costs nothing extra, an edited kernel is put in
+by `replace`, and `watch` keeps the arguments of a kernel's next launch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..codegen.kernel import Kernel, Program
+from ..errors import UnknownKernel
+from . import build_cpp
+
+Launch = Callable[..., Any]
+Loader = Callable[[Sequence[Kernel], str], dict[str, Launch]]
+LOADERS: dict[str, Loader] = {"cpp": build_cpp.load}
+
+_numbers = itertools.count()
+
+
+class Artifact:
+    """`call` is the wrapper itself, for callers that count nanoseconds; `launches[name]` what each kernel was loaded as; `inputs_of[name]` the
+    arguments of the last watched launch, tensors copied before it."""
+
+    def __init__(self, program: Program, launches: dict[str, Launch]) -> None:
+        self.program, self.launches = program, launches
+        self.inputs_of: dict[str, tuple[Any, ...]] = {}
+        self.file = f"<fuselab wrapper {next(_numbers)}>"
+        self._names: dict[str, Any] = {
+            "torch": torch, "empty_strided": torch.empty_strided, "as_strided": torch.as_strided, "settled": settled, "math": math,
+            **program.constants, **program.objects, **launches,
+        }  # fmt: skip
+        linecache.cache[self.file] = (len(program.wrapper), None, program.wrapper.splitlines(keepends=True), self.file)
+        exec(compile(program.wrapper, self.file, "exec"), self._names)
+        self.call: Callable[[list[Any]], list[Any]] = self._names["call"]
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        return self.call(args)
+
+    @property
+    def kernels(self) -> dict[str, Kernel]:
+        return self.program.kernels
+
+    def launch(self, name: str) -> Launch:
+        """What runs now under a kernel's name."""
+        return self._names[self._known(name)]
+
+    def replace(self, name: str, launch: Launch) -> None:
+        """From the next launch on, `launch` runs under the kernel's name."""
+        self._names[self._known(name)] = launch
+
+    def restore(self, name: str) -> None:
+        """Back to the kernel as it was loaded."""
+        self.replace(name, self.launches[self._known(name)])
+
+    def watch(self, name: str) -> None:
+        """Keep copies of the arguments of the kernel's next launch in `inputs_of`."""
+        launch = self.launch(name)
+
+        def watched(*args: Any) -> Any:
+            self.inputs_of[name] = tuple(copied(a) for a in args)
+            self.replace(name, launch)
+            return launch(*args)
+
+        self.replace(name, watched)
+
+    def _known(self, name: str) -> str:
+        if name not in self.launches:
+            raise UnknownKernel(name, list(self.launches))
+        return name
+
+
+def load(program: Program) -> Artifact:
+    """Build or find the program's kernels and bind them. Raises BuildError."""
+    launches: dict[str, Launch] = {}
+    for backend in dict.fromkeys(k.backend for k in program.kernels.values()):
+        kernels = [k for k in program.kernels.values() if k.backend == backend]
+        launches |= LOADERS[backend](kernels, program.prelude.get(backend, ""))
+    return Artifact(program, launches)
+
+
+def copied(value: Any) -> Any:
+    """A tensor's copy with the same strides; anything else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    with torch.no_grad():
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device).copy_(value)
+
+
+def settled(tensor: Any, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:
+    """`tensor`, or a copy of it if its strides are not those that the kernels were written for."""
+    if not isinstance(tensor, torch.Tensor) or tensor.stride() == stride:
+        return tensor
+    if all(n == 1 or a == b for n, a, b in zip(size, tensor.stride(), stride, strict=True)) or tensor.numel() == 0:
+        return tensor
+    return torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device).copy_(tensor)

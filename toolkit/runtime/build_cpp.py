@@ -1,0 +1,144 @@
+"""C++ kernels from source to addresses: find a compiler, build one shared library for all kernels of a program, load it.
+
+The library's name is a digest of everything that shaped it (source, flags, compiler, processor), so one that is there need not be built. It is
+linked with nothing that PyTorch has not loaded already: OpenMP's threads are PyTorch's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import options
+from ..codegen.cpp_prelude import vector_functions
+from ..codegen.kernel import Kernel
+from ..errors import KernelBuildFailed, NoCompiler
+from ..events import CacheHit, KernelBuilt, KernelFailed, emit
+from ._launch import launcher
+from .cache import digest, folder, locked
+
+Launch = Callable[..., None]
+FLAGS = (
+    "-O3 -march=native -std=c++17 -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-exceptions -fno-rtti "
+    "-fno-asynchronous-unwind-tables -fno-strict-aliasing -fopenmp -fPIC -shared -w"
+).split()
+
+
+def load(kernels: Sequence[Kernel], prelude: str) -> dict[str, Launch]:
+    """A callable for each kernel, by name. Raises NoCompiler or KernelBuildFailed. Emits KernelBuilt or KernelFailed, and CacheHit."""
+    names = tuple(k.name for k in kernels)
+    start = time.perf_counter()
+    try:
+        library, cached = library_of("\n".join([prelude, *(k.source for k in kernels)]))
+    except (NoCompiler, KernelBuildFailed) as error:
+        emit(KernelFailed(names=names, backend="cpp", error=str(error), source=error.source))
+        raise
+    emit(KernelBuilt(names=names, backend="cpp", cached=cached, seconds=time.perf_counter() - start))
+    return {k.name: _launch(k, library) for k in kernels}
+
+
+def _launch(kernel: Kernel, library: ctypes.CDLL) -> Launch:
+    address = ctypes.cast(library[kernel.name], ctypes.c_void_p).value
+    tensors = len(kernel.tensors())
+    return launcher(address, tensors, len(kernel.signature) - tensors, kernel.name, library)  # type: ignore[arg-type]
+
+
+def library_of(source: str) -> tuple[ctypes.CDLL, bool]:
+    """The loaded library of a translation unit, and whether it was built before."""
+    command = [find_compiler(), *flags()]
+    key = digest(source, *command, _identity(command[0]), processor())
+    path = folder() / "cpp" / key[:2] / f"{key}.so"
+    with contextlib.suppress(OSError):  # not there, or damaged: build it
+        library = ctypes.CDLL(str(path))
+        emit(CacheHit(kind="library", key=key))
+        return library, True
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with locked(path):
+        build(command, source, path)
+    return ctypes.CDLL(str(path)), False
+
+
+def build(command: list[str], source: str, path: Path) -> None:
+    """Compile `source` to `path`, which appears whole. The source is kept beside it."""
+    text = path.with_suffix(".cpp")
+    text.write_text(source)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-", suffix=".so")
+    os.close(handle)
+    try:
+        done = subprocess.run([*command, "-o", temporary, str(text), *libraries()], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise KernelBuildFailed(_first_error(done.stderr), source=source, output=done.stderr)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise NoCompiler(f"{command[0]} does not run: {error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+
+
+def _first_error(output: str) -> str:
+    found = re.search(r"error: .*", output)
+    return found.group(0) if found else (output.strip().splitlines() or ["the compiler failed without a word"])[-1]
+
+
+def flags() -> list[str]:
+    simd = [] if options.current().simd else ["-fno-tree-vectorize", "-fno-openmp-simd"]
+    return [f for f in FLAGS if options.current().simd or f != "-march=native"] + simd
+
+
+@functools.cache
+def libraries() -> tuple[str, ...]:
+    return ("-lmvec", "-lm") if vector_functions() else ("-lm",)
+
+
+def find_compiler() -> str:
+    """The path of the C++ compiler: options.cpp_compiler, $CXX, g++, clang++. Raises NoCompiler."""
+    return _find(options.current().cpp_compiler, options.environment("CXX"), options.environment("PATH"))
+
+
+@functools.cache
+def _find(option: str, variable: str, path: str) -> str:
+    for name in (option,) if option else (variable, "g++", "clang++"):
+        found = shutil.which(name, path=path or None) if name else None
+        if found:
+            return found
+    raise NoCompiler(f"no C++ compiler: {option} is not there" if option else "no C++ compiler on this machine")
+
+
+@functools.cache
+def _identity(compiler: str) -> str:
+    """What changes when the compiler does; asking it for its version would take longer than a small build's parsing."""
+    real = os.path.realpath(compiler)
+    about = os.stat(real)
+    return f"{real} {about.st_size} {about.st_mtime_ns}"
+
+
+@functools.cache
+def processor() -> str:
+    """The processor's name and features."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            first = file.read(16384).split("\n\n")[0]
+        return "\n".join(line for line in first.splitlines() if line.startswith(("model name", "flags", "Features", "CPU")))
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+
+
+def forget() -> None:
+    """Look for the compiler again."""
+    for cached in (_find, _identity):
+        cached.cache_clear()
+
+
+__all__: Any = ["build", "find_compiler", "flags", "forget", "library_of", "load", "processor"]
