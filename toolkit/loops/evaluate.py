@@ -268,11 +268,17 @@ class Machine:
                 self.memory[name] = flat(tensor)
         for name, variable in self.graph.scalars.items():
             self.values[variable] = given[name]
-        for variable, (name, dim) in self.graph.symbols.items():
-            self.values[variable] = given[name] if dim is None else given[name].shape[dim]
+        for name, value in given.items():
+            self._learn(name, value)
         for operation in self.graph.operations:
             self.step(operation)
         return [self.output(o) for o in self.graph.outputs]
+
+    def _learn(self, name: str, value: Any) -> None:
+        """The size symbols that are read off this input or result."""
+        for variable, (source, dim) in self.graph.symbols.items():
+            if source == name:
+                self.values[variable] = value if dim is None else value.shape[dim]
 
     def step(self, operation: Buffer) -> None:
         if isinstance(operation, ComputedBuffer):
@@ -299,13 +305,17 @@ class Machine:
             kernel.out(*args, **kwargs, out=self.view(kernel.name, kernel.layout))
             return
         result = self.results[kernel.name] = kernel.target(*args, **kwargs)
-        if not kernel.several and isinstance(result, torch.Tensor):
+        if not kernel.several:
             self._keep(kernel, result)
 
     def _keep(self, buffer: Buffer, result: Any) -> None:
+        self._learn(buffer.name, result)
         if not isinstance(result, torch.Tensor):
             return
         layout = buffer.layout
+        if result.stride() == tuple(number(s, self.values) for s in layout.stride):
+            self.memory[buffer.name] = flat(result)
+            return
         self.memory[buffer.name] = self._allocate(layout)
         self.view(buffer.name, layout).copy_(result)
 

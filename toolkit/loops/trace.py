@@ -6,6 +6,7 @@ costs one run of the rules' closures. Steps are in execution order; a masked bod
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,10 @@ import torch
 from .index import Expr, Sizes, bounds, simplify, symbol
 from .ops import NAMES, ReductionKind, StoreMode, handling, ops
 
-SPECIAL = ("constant", "index_expr", "load", "store", "reduction", "store_reduction", "indirect_indexing", "masked")
+SPECIAL = (  # methods of their own
+    "constant", "index_expr", "load", "store", "reduction", "store_reduction", "indirect_indexing", "masked", "lt", "ge", "logical_and", "logical_or",
+    "logical_not", "where",
+)  # fmt: skip
 VALUES = tuple(n for n in NAMES if n not in SPECIAL)
 
 
@@ -54,6 +58,10 @@ class Access:
     masked: bool = False
 
 
+def _writer(name: str) -> Callable[..., Ref]:
+    return lambda self, *args: self._write(name, args)
+
+
 class Trace:
     """The handler that writes steps down, and the product. `indirect[s]` is the (size) of a loaded index `s`."""
 
@@ -65,6 +73,8 @@ class Trace:
         self.counts: Counter[str] = Counter()
         self.indirect: dict[sympy.Symbol, Expr] = {}
         self._key = sizes
+        self._integers: dict[int, Expr] = {}
+        self._truth: dict[int, bool] = {}
         self._scopes: list[tuple[Block, dict[Any, Any]]] = [(self.top, {})]
         self._count = 0
 
@@ -83,10 +93,19 @@ class Trace:
         return ref
 
     def constant(self, value: float | int | bool, dtype: torch.dtype) -> Ref:
-        return self._write("constant", (value, dtype), ("constant", type(value), repr(value), dtype))
+        ref = self._write("constant", (value, dtype), ("constant", type(value), repr(value), dtype))
+        if dtype is torch.bool:
+            self._truth[ref.number] = bool(value)
+        elif not dtype.is_floating_point and not dtype.is_complex:
+            self._integers[ref.number] = sympy.Integer(value)
+        return ref
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> Ref:
-        return self._write("index_expr", (self._simple(expr), dtype))
+        expr = self._simple(expr)
+        ref = self._write("index_expr", (expr, dtype))
+        if dtype in (torch.int64, torch.int32):
+            self._integers[ref.number] = expr
+        return ref
 
     def load(self, name: str, index: Expr) -> Ref:
         index = self._simple(index)
@@ -119,11 +138,53 @@ class Trace:
         return loaded
 
     def masked(self, mask: Ref, body: Callable[[], Ref], other: float | int | bool) -> Ref:
+        if self._truth.get(mask.number):
+            return body()
         block = Block()
         self._scopes.append((block, {}))
         block.result = body()
         self._scopes.pop()
         return self._write("masked", (mask, block, other), ("masked", id(block)))
+
+    # -- choices that the ranges of the loop variables decide
+
+    def lt(self, a: Ref, b: Ref) -> Ref:
+        return self._compared("lt", a, b, lambda low, high: True if high < 0 else False if low >= 0 else None)
+
+    def ge(self, a: Ref, b: Ref) -> Ref:
+        return self._compared("ge", a, b, lambda low, high: True if low >= 0 else False if high < 0 else None)
+
+    def _compared(self, op: str, a: Ref, b: Ref, decide: Callable[[float, float], bool | None]) -> Ref:
+        """`decide(low, high)` of a - b."""
+        left, right = self._integers.get(a.number), self._integers.get(b.number)
+        if left is not None and right is not None:
+            low, high = self.bounds(left - right)
+            known = decide(-math.inf if low is None else low, math.inf if high is None else high)
+            if known is not None:
+                return self.constant(known, torch.bool)
+        return self._write(op, (a, b))
+
+    def logical_and(self, a: Ref, b: Ref) -> Ref:
+        return self._either("logical_and", a, b, False)
+
+    def logical_or(self, a: Ref, b: Ref) -> Ref:
+        return self._either("logical_or", a, b, True)
+
+    def _either(self, op: str, a: Ref, b: Ref, strong: bool) -> Ref:
+        """`strong` decides alone; its opposite leaves the other."""
+        for known, other in ((a, b), (b, a)):
+            truth = self._truth.get(known.number)
+            if truth is not None:
+                return known if truth is strong else other
+        return self._write(op, (a, b))
+
+    def logical_not(self, x: Ref) -> Ref:
+        truth = self._truth.get(x.number)
+        return self._write("logical_not", (x,)) if truth is None else self.constant(not truth, torch.bool)
+
+    def where(self, condition: Ref, a: Ref, b: Ref) -> Ref:
+        truth = self._truth.get(condition.number)
+        return self._write("where", (condition, a, b)) if truth is None else a if truth else b
 
     def _simple(self, expr: Expr) -> Expr:
         return simplify(sympy.sympify(expr), self._key)
@@ -144,7 +205,7 @@ class Trace:
         """Least and greatest value of an index expression of this body."""
         return bounds(expr, self._key)
 
-    locals().update({name: (lambda name: lambda self, *args: self._write(name, args))(name) for name in VALUES})
+    locals().update({name: _writer(name) for name in VALUES})
 
 
 def _flatten(block: Block) -> Iterator[Step]:
