@@ -1,3 +1,4 @@
+# ruff: noqa: B007, B023, PLR1704, RET503
 """Functions to interrupt anywhere, with their arguments. Each logs what it does, so that an order of effects is compared too."""
 
 import contextlib
@@ -44,8 +45,7 @@ def loops(n):
             total += i * j + len(k)
         else:
             note("never")
-    else:
-        note("done")
+    note("done")
     while total > 3:
         total -= 3
     return total, note(i), k
@@ -146,7 +146,7 @@ def closures(a, b):
 def star_calls(*args, **kwargs):
     first, *middle, last = note(list(args))
     merged = {**kwargs, "z": last}
-    a, (b, c) = straight(*args, **{"key": 4}), (middle, first)
+    a, (b, c) = straight(*args, key=4), (middle, first)
     return a, max(middle, default=0, key=lambda v: -v), dict(merged, b=b, c=c), sorted(args, reverse=True)
 
 
@@ -171,11 +171,11 @@ def sees_locals(p, q):
 
 
 def conditional(a, b):
-    c = a and note(b) or note("none")
+    c = (a and note(b)) or note("none")
     d = (a or b) if not c else None
     assert c is not None, "never"
     while True:
-        if (note(a) if d is None else b):
+        if note(a) if d is None else b:
             return c, d
         a = "a"
 
@@ -186,6 +186,7 @@ def suppressed(path):
             note(1 / p)
     import math as m
     from math import floor
+
     return m.ceil(1.5), floor(2.5)
 
 
@@ -197,21 +198,45 @@ class Base:
 class Derived(Base):
     def method(self, x):
         y = super().method(note(x))
-        z = super(Derived, self).method(y)
+        z = super().method(y)
         return z, __class__.__name__
 
     def captured(self, x):
         def inner():
             return self
+
         y = super().method(note(x))
         return y, inner() is self
 
 
 CASES = [
-    (straight, (1,), {}), (straight, (5, 6, 7, 8), {"key": 9, "other": 1}), (loops, (3,), {}), (loops, (0,), {}), (contexts, (True,), {}),
-    (contexts, (False,), {}), (tries, (None,), {}), (tries, (KeyError,), {}), (tries, (ValueError,), {}), (tries, (TypeError,), {}),
-    (uncaught, (1,), {}), (matches, ({"x": 1, "y": 2},), {}), (matches, ([1, 2, 3],), {}), (matches, (([], 2),), {}), (matches, (Manager("a"),), {}),
-    (matches, (Manager("no"),), {}), (matches, (2.5,), {}), (comprehensions, (3,), {}), (closures, (1, 2), {}), (star_calls, (1, 2, 3, 4), {"k": 1}),
-    (star_calls, (1,), {}), (deletes, (True,), {}), (deletes, (False,), {}), (sees_locals, (1, 2), {}), (conditional, (0, 1), {}),
-    (conditional, (1, 0), {}), (suppressed, ([1, 2, 0, 3],), {}), (Derived().method, (1,), {}), (Derived().captured, (1,), {}),
+    (straight, (1,), {}),
+    (straight, (5, 6, 7, 8), {"key": 9, "other": 1}),
+    (loops, (3,), {}),
+    (loops, (0,), {}),
+    (contexts, (True,), {}),
+    (contexts, (False,), {}),
+    (tries, (None,), {}),
+    (tries, (KeyError,), {}),
+    (tries, (ValueError,), {}),
+    (tries, (TypeError,), {}),
+    (uncaught, (1,), {}),
+    (matches, ({"x": 1, "y": 2},), {}),
+    (matches, ([1, 2, 3],), {}),
+    (matches, (([], 2),), {}),
+    (matches, (Manager("a"),), {}),
+    (matches, (Manager("no"),), {}),
+    (matches, (2.5,), {}),
+    (comprehensions, (3,), {}),
+    (closures, (1, 2), {}),
+    (star_calls, (1, 2, 3, 4), {"k": 1}),
+    (star_calls, (1,), {}),
+    (deletes, (True,), {}),
+    (deletes, (False,), {}),
+    (sees_locals, (1, 2), {}),
+    (conditional, (0, 1), {}),
+    (conditional, (1, 0), {}),
+    (suppressed, ([1, 2, 0, 3],), {}),
+    (Derived().method, (1,), {}),
+    (Derived().captured, (1,), {}),
 ]

@@ -8,7 +8,6 @@ lines, names, constants (by identity), flags and stack size. Prints the figures 
 
 import argparse
 import dis
-import importlib
 import sys
 import sysconfig
 import time
@@ -16,18 +15,9 @@ import types
 import warnings
 from pathlib import Path
 
-HERE = Path(__file__).resolve()
-
-
-def load():
-    """The package's torch-free files, by path."""
-    package = types.ModuleType("bare_capture")
-    package.__path__ = [str(HERE.parents[2] / "toolkit" / "capture")]
-    sys.modules["bare_capture"] = package
-    return importlib.import_module("bare_capture.bytecode")
-
-
-bytecode = load()
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import bare  # noqa: F401
+from bare_capture import bytecode
 
 
 def codes(code):
@@ -74,13 +64,27 @@ def lines(code):
     out = []
     for start, end, line in code.co_lines():
         if out and out[-1][2] == line and out[-1][1] == start:
-            start = out.pop()[0]
-        out.append((start, end, line))
+            out[-1] = (out[-1][0], end, line)
+        else:
+            out.append((start, end, line))
     return out
 
 
-SAME = """co_argcount co_posonlyargcount co_kwonlyargcount co_nlocals co_flags co_names co_varnames co_filename co_name co_qualname
-    co_firstlineno co_freevars co_cellvars""".split()
+SAME = [
+    "co_argcount",
+    "co_posonlyargcount",
+    "co_kwonlyargcount",
+    "co_nlocals",
+    "co_flags",
+    "co_names",
+    "co_varnames",
+    "co_filename",
+    "co_name",
+    "co_qualname",
+    "co_firstlineno",
+    "co_freevars",
+    "co_cellvars",
+]
 
 
 def differences(code):
@@ -91,7 +95,7 @@ def differences(code):
     (one, numbers_one), (two, numbers_two) = native(code), native(again)
     if one != two:
         at = next((k for k, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
-        found.append(f"instruction {at}: {one[at:at + 2]} became {two[at:at + 2]}")
+        found.append(f"instruction {at}: {one[at : at + 2]} became {two[at : at + 2]}")
     elif regions(code, numbers_one) != regions(again, numbers_two):
         found.append("exception regions")
     if lines(code) != lines(again):
@@ -133,8 +137,10 @@ def main():
             instructions += len(code.co_code) // 2
             failures += [f"{path}:{code.co_firstlineno} {code.co_qualname}: {f}" for f in found]
     print(*failures[:40], sep="\n")
-    print(f"CPython {sys.version.split()[0]}: {files} files, {functions} code objects, {instructions} code units, "
-          f"{len(failures)} differences, {saved} with a smaller stack, {time.perf_counter() - start:.0f} s")
+    print(
+        f"CPython {sys.version.split()[0]}: {files} files, {functions} code objects, {instructions} code units, "
+        f"{len(failures)} differences, {saved} with a smaller stack, {time.perf_counter() - start:.0f} s"
+    )
     return bool(failures)
 
 

@@ -2,19 +2,20 @@
 
 import copy
 import gc
+import inspect
 import sys
 import traceback
 import types
 import weakref
 
+import bare  # noqa: F401
 import pytest
-from resume_cases import CASES, LOG, closures, contexts, loops, sees_locals, straight
-
-from fuselab.toolkit.capture.bytecode import ENDS, NULL_FIRST, Handler, Instruction, assemble, disassemble, stack_depths, stack_effect
-from fuselab.toolkit.capture.emit import Emitter
-from fuselab.toolkit.capture.handover import HandOver
-from fuselab.toolkit.capture.liveness import reachable
-from fuselab.toolkit.capture.resume import live_locals, original_instruction, original_of, resume
+from bare_capture.bytecode import ENDS, NULL_FIRST, Handler, Instruction, assemble, disassemble, stack_depths, stack_effect
+from bare_capture.emit import Emitter
+from bare_capture.handover import HandOver
+from bare_capture.liveness import reachable
+from bare_capture.resume import live_locals, original_instruction, original_of, resume
+from resume_cases import CASES, LOG, closures, loops, sees_locals, straight
 
 MAX_VISITS = 4
 
@@ -85,7 +86,7 @@ def without_methods(code):
 
 
 def null_places(body, start, cleared_unbound):
-    """Stack places that hold NULL before each instruction: abstract execution of what moves NULLs. LOAD_FAST_AND_CLEAR by `cleared_unbound`."""
+    """Stack places that hold NULL before `start`, followed from the start; `cleared_unbound` is for LOAD_FAST_AND_CLEAR."""
     depths = stack_depths(body)
     order = {i: n for n, i in enumerate(body)}
     known, todo = {}, [(body[0], frozenset())]
@@ -148,7 +149,7 @@ def interrupted(code, index, visit, bound, cleared_unbound, run_it=False):
             i.target = new[0]
         if i.handler and i.handler.target is at:
             i.handler = Handler(new[0], *i.handler[1:])
-    body.instructions[index:index + 1] = [*new, go_on]
+    body.instructions[index : index + 1] = [*new, go_on]
     return assemble(body)
 
 
@@ -200,3 +201,144 @@ def test_running_one_instruction_apart_changes_nothing(case):
         if disassemble(code)[index].opname not in MOVES:
             new = interrupted(code, index, visit, bound, unbound, run_it=True)
             assert outcome(with_code(changed, new), args, kwargs) == expected, (index, visit)
+
+
+# -- resume functions as such -------------------------------------------------------------------------------------------
+
+
+def places(code):
+    """Every instruction at which `code` may be resumed."""
+    body = disassemble(code)
+    first = next(i.index for i in body if i.opname == "RESUME")
+    reached = stack_depths(body)
+    return [i for i in body if i in reached and i.index > first and body[i.index - 1].opname != "KW_NAMES"]
+
+
+@pytest.mark.parametrize("function", sorted({plain(c[0]) for c in CASES}, key=lambda f: f.__name__), ids=lambda f: f.__name__)
+def test_resuming_a_resume_function_goes_back_to_the_original(function):
+    code = function.__code__
+    original = disassemble(code)
+    for at in places(code):
+        first = resume(code, at, bound=())
+        assert original_of(first.code) is code
+        body = disassemble(first.code)
+        skipped = len(body) - len(reachable(original, original[at.index]))
+        with pytest.raises(ValueError, match="prologue"):
+            original_instruction(first.code, skipped - 1)
+        for i in body.instructions[skipped:]:
+            _, twin = original_instruction(first.code, i)
+            assert (twin.argval, twin.positions) == (i.argval, i.positions)
+            assert twin.opname.removesuffix("_CHECK") == i.opname.removesuffix("_CHECK")
+        last = places(first.code)[-1]
+        if last.index >= skipped:
+            assert resume(first.code, last).code is resume(code, original_instruction(first.code, last)[1].index).code
+
+
+def at_line(function, text):
+    """The first instruction on the line that contains `text`."""
+    lines, start = inspect.getsourcelines(function)
+    line = start + next(k for k, row in enumerate(lines) if text in row)
+    return next(i for i in disassemble(function.__code__) if i.lineno == line)
+
+
+def branchy(flag, unused, later):
+    kept = [flag]
+    if flag:
+        dead = unused
+        kept.append(dead)
+    later = later + 1
+    raise ValueError(kept, later)
+
+
+def test_it_takes_the_stack_then_the_locals_that_are_still_needed():
+    code = branchy.__code__
+    rest = resume(code, at_line(branchy, "later = later + 1"))
+    assert [a.parameter for a in rest.arguments] == ["later", "kept"]
+    assert live_locals(code, at_line(branchy, "dead = unused")) == ("unused", "later", "kept")
+    add = next(i for i in disassemble(code) if i.opname == "BINARY_OP")
+    assert [a.parameter for a in resume(code, add).arguments] == [".stack0", ".stack1", "kept"]
+    assert resume(code, add, bound={"flag"}).locals == ()
+
+
+def test_a_traceback_shows_the_original_name_file_and_columns():
+    rest = resume(branchy.__code__, at_line(branchy, "later = later + 1"))
+    assert (rest.code.co_name, rest.code.co_filename) == ("branchy", __file__)
+    line = at_line(branchy, "later = later + 1").lineno
+    assert rest.code.co_qualname == f"branchy.<resumed at line {line}>"
+    with pytest.raises(ValueError, match=r"\(\['k'\], 3\)") as caught:
+        types.FunctionType(rest.code, globals())(2, ["k"])
+    frame = traceback.extract_tb(caught.value.__traceback__)[-1]
+    assert (frame.name, frame.line, frame.colno, frame.end_colno) == ("branchy", "raise ValueError(kept, later)", 4, 33)
+
+
+def test_a_live_local_without_a_value_is_an_error_of_python_not_a_crash():
+    rest = resume(branchy.__code__, at_line(branchy, "later = later + 1"), bound={"later"})
+    with pytest.raises(UnboundLocalError, match="'kept'"):
+        types.FunctionType(rest.code, globals())(2)
+
+
+def test_the_same_question_has_the_same_answer_while_it_is_in_use():
+    at = at_line(loops, "total -= 3")
+    one = resume(loops.__code__, at)
+    assert resume(loops.__code__, at.index).code is one.code
+    assert resume(loops.__code__, at, bound={"total"}).code is not one.code
+    gone = weakref.ref(one.code)
+    del one
+    gc.collect()
+    assert gone() is None
+
+
+def test_neither_keeps_the_other_alive():
+    namespace = {}
+    exec("def f(a):\n b = a + 1\n return b", namespace)
+    code = namespace.pop("f").__code__
+    rest = resume(code, 3)
+    gone = weakref.ref(code)
+    del code
+    gc.collect()
+    assert gone() is None
+    assert original_of(rest.code) is rest.code
+    body = disassemble(rest.code)
+    assert resume(rest.code, body[len(body) - 1]).code.co_name == "f"
+
+
+def test_stack_values_leave_the_frame_with_the_stack():
+    def add(a, b):
+        return a + b, sorted(sys._getframe().f_locals)
+
+    body = disassemble(add.__code__)
+    rest = resume(add.__code__, next(i for i in body if i.opname == "BINARY_OP"))
+    assert types.FunctionType(rest.code, globals())(1, 2) == (3, [])
+
+
+def test_what_cannot_be_resumed_says_why():
+    def generator():
+        yield 1
+
+    def same_name(x):
+        def inner():
+            return [x for x in range(3)], x
+
+        return inner
+
+    with pytest.raises(ValueError, match="generator"):
+        resume(generator.__code__, 4)
+    with pytest.raises(ValueError, match="prologue"):
+        resume(straight.__code__, 0)
+    with pytest.raises(ValueError, match="values are on the stack"):
+        resume(straight.__code__, 2, depth=7)
+    if sys.version_info >= (3, 12):  # the comprehension's x is a local beside the free x
+        with pytest.raises(ValueError, match="same name"):
+            resume(same_name(1).__code__, 4)
+
+
+def test_cells_come_by_closure():
+    code = closures.__code__
+    at = at_line(closures, "a = a + 1")
+    rest = resume(code, at)
+    assert set(rest.freevars) == {"a", "b", "count"}
+    cells = {"a": 1, "b": 2, "count": 5}
+    bump = lambda by=1: None  # noqa: E731
+    function = types.FunctionType(rest.code, closures.__globals__, closure=tuple(types.CellType(cells[n]) for n in rest.freevars))
+    result = function(*[bump for a in rest.arguments])
+    assert result == (None, (2, 1, 5), 5)

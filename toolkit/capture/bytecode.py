@@ -16,25 +16,68 @@ from typing import Any, NamedTuple
 
 from .codetables import Positions, Region, read_regions, write_lines, write_regions
 from .instructions import (
-    BINARY_OPERATORS, COMPARISONS, CONVERSIONS, ENDS, FUNCTION_PARTS, INTRINSICS_1, INTRINSICS_2, INVERSE, KIND, NULL_FIRST, OPERANDS, VERSION,
-    Body, Handler, Instruction, call_slots,
+    BINARY_OPERATORS,
+    COMPARISONS,
+    CONVERSIONS,
+    ENDS,
+    FUNCTION_PARTS,
+    INTRINSICS_1,
+    INTRINSICS_2,
+    INVERSE,
+    KIND,
+    NULL_FIRST,
+    OPERANDS,
+    VERSION,
+    Body,
+    Handler,
+    Instruction,
+    call_slots,
 )
 
 __all__ = [
-    "BINARY_OPERATORS", "COMPARISONS", "CONVERSIONS", "ENDS", "FUNCTION_PARTS", "INTRINSICS_1", "INTRINSICS_2", "INVERSE", "KIND", "NULL_FIRST",
-    "OPERANDS", "VERSION", "Body", "Handler", "Instruction", "Positions", "assemble", "call_slots", "disassemble", "read_regions",
-    "stack_depths", "stack_effect", "stack_size",
+    "BINARY_OPERATORS",
+    "COMPARISONS",
+    "CONVERSIONS",
+    "ENDS",
+    "FUNCTION_PARTS",
+    "INTRINSICS_1",
+    "INTRINSICS_2",
+    "INVERSE",
+    "KIND",
+    "NULL_FIRST",
+    "OPERANDS",
+    "VERSION",
+    "Body",
+    "Handler",
+    "Instruction",
+    "Positions",
+    "assemble",
+    "call_slots",
+    "disassemble",
+    "read_regions",
+    "stack_depths",
+    "stack_effect",
+    "stack_size",
 ]
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
-_SPLIT = {"LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"), "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
-          "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST")}
+_SPLIT = {
+    "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
+    "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
+    "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
+}
 _FUSED = {pair: name for name, pair in _SPLIT.items()} if VERSION >= (3, 13) else {}
-_NATIVE_1 = {"PRINT_EXPR": "PRINT", "IMPORT_STAR": "IMPORT_STAR", "ASYNC_GEN_WRAP": "ASYNC_GEN_WRAP", "UNARY_POSITIVE": "UNARY_POSITIVE",
-             "LIST_TO_TUPLE": "LIST_TO_TUPLE"}  # 3.11
+_NATIVE_1 = {
+    "PRINT_EXPR": "PRINT",
+    "IMPORT_STAR": "IMPORT_STAR",
+    "ASYNC_GEN_WRAP": "ASYNC_GEN_WRAP",
+    "UNARY_POSITIVE": "UNARY_POSITIVE",
+    "LIST_TO_TUPLE": "LIST_TO_TUPLE",
+}  # 3.11
 _JUMPS = {"JUMP_FORWARD": "JUMP", "JUMP_BACKWARD": "JUMP", "JUMP_BACKWARD_NO_INTERRUPT": "JUMP_NO_INTERRUPT"} | {
-    f"POP_JUMP_{way}_IF_{what}": f"POP_JUMP_IF_{what}" for way in ("FORWARD", "BACKWARD") for what in ("TRUE", "FALSE", "NONE", "NOT_NONE")}
+    f"POP_JUMP_{way}_IF_{what}": f"POP_JUMP_IF_{what}" for way in ("FORWARD", "BACKWARD") for what in ("TRUE", "FALSE", "NONE", "NOT_NONE")
+}
 _COMPARE_SHIFT = {(3, 11): 0, (3, 12): 4, (3, 13): 5}[VERSION]
 _TO_BOOL = 16 if VERSION >= (3, 13) else 0
 _COMPARE_MASK = {"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12} if VERSION >= (3, 12) else dict.fromkeys(COMPARISONS, 0)
@@ -84,7 +127,7 @@ def disassemble(code: CodeType) -> Body:
     regional: list[tuple[Instruction, Region]] = []
     dropped: list[int] = []
     for raw in _raw(code):
-        if raw.name in _DROPPED or raw.name == "POP_TOP" and out and out[-1].opname == "END_FOR" and VERSION >= (3, 13):
+        if raw.name in _DROPPED or (raw.name == "POP_TOP" and out and out[-1].opname == "END_FOR" and VERSION >= (3, 13)):
             dropped.append(raw.start)
             continue
         region = next((r for r in regions if r.start <= raw.at < r.end), None)
@@ -102,9 +145,22 @@ def disassemble(code: CodeType) -> Body:
     handlers = {r: Handler(starts[r.target], r.depth, r.lasti) for r in regions}
     for instruction, region in regional:
         instruction.handler = handlers[region]
-    return Body(out, code.co_name, code.co_qualname, code.co_filename, code.co_firstlineno, code.co_flags, code.co_argcount,
-                code.co_posonlyargcount, code.co_kwonlyargcount, code.co_varnames, code.co_cellvars, code.co_freevars, code.co_names,
-                code.co_consts)
+    return Body(
+        out,
+        code.co_name,
+        code.co_qualname,
+        code.co_filename,
+        code.co_firstlineno,
+        code.co_flags,
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+        code.co_varnames,
+        code.co_cellvars,
+        code.co_freevars,
+        code.co_names,
+        code.co_consts,
+    )
 
 
 def _jump_target(raw: _Raw) -> int:
@@ -307,14 +363,46 @@ def assemble(body: Body, **fields: Any) -> CodeType:
     Raises ValueError for an unbalanced stack, a jump to an instruction that is not in the body, an unknown cell or instruction.
     """
     body = replace(body, **fields) if fields else body
+    _check(body)
     tables = _Tables(body)
     units, starts = _layout(body, tables)
     _place(units, starts)
     code = b"".join(_bytes(u) for u in units)
     lines = write_lines(((u.source.positions, u.size) for u in units), body.firstlineno)
-    return CodeType(body.argcount, body.posonlyargcount, body.kwonlyargcount, len(tables.varnames), stack_size(body), body.flags,
-                    code, tuple(tables.consts), tuple(tables.names), tables.varnames, body.filename, body.name,
-                    body.qualname or body.name, body.firstlineno, lines, _exception_table(units, starts), body.freevars, body.cellvars)
+    return CodeType(
+        body.argcount,
+        body.posonlyargcount,
+        body.kwonlyargcount,
+        len(tables.varnames),
+        stack_size(body),
+        body.flags,
+        code,
+        tuple(tables.consts),
+        tuple(tables.names),
+        tables.varnames,
+        body.filename,
+        body.name,
+        body.qualname or body.name,
+        body.firstlineno,
+        lines,
+        _exception_table(units, starts),
+        body.freevars,
+        body.cellvars,
+    )
+
+
+def _check(body: Body) -> None:
+    here, cells = set(body), {*body.cellvars, *body.freevars}
+    for i in body:
+        kind = KIND.get(i.opname)
+        if kind is None or any(name not in opcode.opmap for name in _native_names(i) if kind != "jump"):
+            raise ValueError(f"no instruction {i.opname} on CPython {VERSION[0]}.{VERSION[1]}")
+        if (i.target is not None and i.target not in here) or (i.handler is not None and i.handler.target not in here):
+            raise ValueError(f"{i} jumps out of the body")
+        if kind == "jump" and i.target is None:
+            raise ValueError(f"{i} has no target")
+        if kind == "cell" and i.argval not in cells:
+            raise ValueError(f"{i} is neither a cell nor a free variable of {body.name}")
 
 
 def _layout(body: Body, tables: _Tables) -> tuple[list[_Unit], dict[Instruction, int]]:
@@ -336,15 +424,20 @@ def _layout(body: Body, tables: _Tables) -> tuple[list[_Unit], dict[Instruction,
 
 def _fusable(first: _Unit, second: _Unit, labels: set[Instruction | None]) -> bool:
     a, b = first.source, second.source
-    return ((a.opname, b.opname) in _FUSED and first.name == a.opname and first.arg < 16 and second.arg < 16 and b not in labels
-            and a.offset == b.offset and a.positions == b.positions and a.handler == b.handler)
+    return (
+        (a.opname, b.opname) in _FUSED
+        and first.name == a.opname
+        and first.arg < 16
+        and second.arg < 16
+        and b not in labels
+        and a.offset == b.offset
+        and a.positions == b.positions
+        and a.handler == b.handler
+    )
 
 
 def _place(units: list[_Unit], starts: dict[Instruction, int]) -> None:
     """Give every unit its place and every jump its distance, until no jump grows."""
-    for unit in units:
-        if unit.target is not None and unit.target not in starts:
-            raise ValueError(f"{unit.source} jumps out of the body")
     moved = True
     while moved:
         end, moved = 0, False

@@ -101,6 +101,18 @@ class Emitter:
         finally:
             self.handler = outer
 
+    def for_loop(self, loop: Instruction, done: Instruction) -> None:
+        """iterator -> iterator item: the head of a loop, at `loop`; leave with a jump to `loop`, by `end_loop`."""
+        self.place(loop)
+        self.emit("FOR_ITER", None, done)
+
+    def end_loop(self, loop: Instruction, done: Instruction) -> None:
+        """iterator -> : the end of the loop that `for_loop` began; the iterator is gone."""
+        self.jump(loop)
+        self.place(done)
+        if VERSION >= (3, 12):
+            self.emit("END_FOR")
+
     # -- stack
 
     def pop_top(self) -> None:
@@ -180,7 +192,7 @@ class Emitter:
         self.emit("LOAD_ATTR", name)
 
     def store_attr(self, name: str) -> None:
-        """value object -> """
+        """value object ->"""
         self.emit("STORE_ATTR", name)
 
     def delete_attr(self, name: str) -> None:
@@ -191,7 +203,7 @@ class Emitter:
         self.emit("BINARY_SUBSCR")
 
     def store_subscr(self) -> None:
-        """value object key -> """
+        """value object key ->"""
         self.emit("STORE_SUBSCR")
 
     def delete_subscr(self) -> None:
@@ -291,7 +303,7 @@ class Emitter:
         self.emit("RETURN_VALUE")
 
     def raise_(self) -> None:
-        """exception -> """
+        """exception ->"""
         self.emit("RAISE_VARARGS", 1)
 
     def prologue(self, freevars: Sequence[str] = (), cellvars: Sequence[str] = ()) -> None:

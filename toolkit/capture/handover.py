@@ -28,8 +28,14 @@ class HandOver:
     `resumes` collects the functions called.
     """
 
-    def __init__(self, emitter: Emitter, code: CodeType, load: Load, bound: Collection[str] | None = None,
-                 load_cell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        emitter: Emitter,
+        code: CodeType,
+        load: Load,
+        bound: Collection[str] | None = None,
+        load_cell: Callable[[str], None] | None = None,
+    ) -> None:
         self.emitter, self.code, self.load, self.bound = emitter, code, load, bound
         self.load_cell = load_cell or emitter.load_closure
         self.resumes: list[Resume] = []
@@ -37,8 +43,8 @@ class HandOver:
     def run(self, at: Instruction | int, depth: int, nulls: Iterable[int] = ()) -> None:
         """Run `at`, an instruction of `disassemble(code)`, on `depth` stack values of which those at `nulls` are NULL, then go on.
 
-        A test of the result, and a jump on it, are run with it: each way has its resume function. Not for instructions that only move values
-        between stack and locals, which are never what breaks, and not for one that looks at the caller's locals.
+        A test of the result, and a jump on it, are run with it: each way has its resume function. Not for instructions that only move
+        values between stack and locals, which are never what breaks, and not for one that looks at the caller's locals.
         """
         body, start = original_instruction(self.code, at)
         emitter, places = self.emitter, frozenset(nulls)

@@ -77,9 +77,28 @@ COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
 BINARY_OPERATORS = tuple(symbol for _, symbol in opcode._nb_ops)  # type: ignore[attr-defined]
 FUNCTION_PARTS = ("defaults", "kwdefaults", "annotations", "closure")
 CONVERSIONS = ("", "s", "r", "a")
-INTRINSICS_1 = ("INVALID PRINT IMPORT_STAR STOPITERATION_ERROR ASYNC_GEN_WRAP UNARY_POSITIVE LIST_TO_TUPLE TYPEVAR PARAMSPEC TYPEVARTUPLE "
-                "SUBSCRIPT_GENERIC TYPEALIAS").split()
-INTRINSICS_2 = "INVALID PREP_RERAISE_STAR TYPEVAR_WITH_BOUND TYPEVAR_WITH_CONSTRAINTS SET_FUNCTION_TYPE_PARAMS SET_TYPEPARAM_DEFAULT".split()
+INTRINSICS_1 = [
+    "INVALID",
+    "PRINT",
+    "IMPORT_STAR",
+    "STOPITERATION_ERROR",
+    "ASYNC_GEN_WRAP",
+    "UNARY_POSITIVE",
+    "LIST_TO_TUPLE",
+    "TYPEVAR",
+    "PARAMSPEC",
+    "TYPEVARTUPLE",
+    "SUBSCRIPT_GENERIC",
+    "TYPEALIAS",
+]
+INTRINSICS_2 = [
+    "INVALID",
+    "PREP_RERAISE_STAR",
+    "TYPEVAR_WITH_BOUND",
+    "TYPEVAR_WITH_CONSTRAINTS",
+    "SET_FUNCTION_TYPE_PARAMS",
+    "SET_TYPEPARAM_DEFAULT",
+]
 ENDS = frozenset(("JUMP", "JUMP_NO_INTERRUPT", "RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "INTERPRETER_EXIT"))
 INVERSE = {"POP_JUMP_IF_TRUE": "POP_JUMP_IF_FALSE", "POP_JUMP_IF_NONE": "POP_JUMP_IF_NOT_NONE"}
 INVERSE |= {b: a for a, b in INVERSE.items()}
@@ -121,11 +140,25 @@ class Instruction:
 
     def copy(self) -> Instruction:
         """A new instruction (a new label) that says the same; target and handler still refer to the old labels."""
-        return Instruction(self.opname, self.argval, self.target, self.positions, self.handler, self.arg, self.push_null, self.is_method,
-                           self.to_bool, self.explicit, self.free, self.index, self.offset)
+        return Instruction(
+            self.opname,
+            self.argval,
+            self.target,
+            self.positions,
+            self.handler,
+            self.arg,
+            self.push_null,
+            self.is_method,
+            self.to_bool,
+            self.explicit,
+            self.free,
+            self.index,
+            self.offset,
+        )
 
     def __repr__(self) -> str:
-        what = f"-> {self.target.index}" if self.target is not None else "" if self.argval is None and self.opname != "LOAD_CONST" else repr(self.argval)
+        shown = self.argval is not None or KIND.get(self.opname) == "const"
+        what = f"-> {self.target.index}" if self.target is not None else repr(self.argval) if shown else ""
         flags = "".join(f" +{f}" for f in ("push_null", "is_method", "to_bool", "explicit", "free") if getattr(self, f))
         return f"{self.opname} {what}{flags}".rstrip()
 

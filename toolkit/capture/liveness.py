@@ -7,15 +7,28 @@ from dataclasses import dataclass
 
 from .bytecode import ENDS, KIND, Body, Instruction
 
-_READS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_CLOSURE", "LOAD_DEREF", "DELETE_DEREF", "STORE_DEREF",
-                    "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "MAKE_CELL"))
+_READS = frozenset(
+    (
+        "LOAD_FAST",
+        "LOAD_FAST_CHECK",
+        "LOAD_FAST_AND_CLEAR",
+        "DELETE_FAST",
+        "LOAD_CLOSURE",
+        "LOAD_DEREF",
+        "DELETE_DEREF",
+        "STORE_DEREF",
+        "LOAD_CLASSDEREF",
+        "LOAD_FROM_DICT_OR_DEREF",
+        "MAKE_CELL",
+    )
+)
 _WRITES = frozenset(("STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"))
 LOOKS_AT_ALL = frozenset(("locals", "vars", "dir", "eval", "exec"))  # builtins that see the caller's locals
 
 
 @dataclass(frozen=True)
 class Liveness:
-    """`before[i]`: names that some path from instruction `i` reads before it writes them. Cells are as one value: storing into one reads it."""
+    """`before[i]`: names that some path from `i` reads before it writes them. Storing into a cell reads the cell."""
 
     before: dict[Instruction, frozenset[str]]
 

@@ -129,8 +129,9 @@ def _plain_locals(body: Body) -> list[str]:
     return [n for n in body.varnames if n not in cells]
 
 
-def resume(code: CodeType, at: Instruction | int, depth: int | None = None, nulls: Iterable[int] = (),
-           bound: Collection[str] | None = None) -> Resume:
+def resume(
+    code: CodeType, at: Instruction | int, depth: int | None = None, nulls: Iterable[int] = (), bound: Collection[str] | None = None
+) -> Resume:
     """The function that continues `code` at `at` (an instruction of `disassemble(code)`, or its index), with `depth` stack values.
 
     `nulls` are the places in the stack, from the bottom, that hold no object but NULL; they are not passed. `bound` names the locals
@@ -140,8 +141,9 @@ def resume(code: CodeType, at: Instruction | int, depth: int | None = None, null
     return resume_original(code, original_instruction(code, at)[1], depth, nulls, bound)
 
 
-def resume_original(code: CodeType, start: Instruction, depth: int | None = None, nulls: Iterable[int] = (),
-                    bound: Collection[str] | None = None) -> Resume:
+def resume_original(
+    code: CodeType, start: Instruction, depth: int | None = None, nulls: Iterable[int] = (), bound: Collection[str] | None = None
+) -> Resume:
     """`resume` for an instruction of the body that `original_instruction` gives, which is another one if `code` resumes a function."""
     original = _place(code).original
     body = original.body
@@ -165,13 +167,13 @@ def _check(original: _Original, start: Instruction, depth: int) -> None:
     body = original.body
     if body.flags & _GENERATOR:
         raise ValueError(f"{body.name} is a generator or coroutine")
-    if {*body.cellvars} & {*body.freevars}:
-        raise ValueError(f"{body.name} has a cell and a free variable of the same name")
+    if {*body.cellvars, *body.varnames} & {*body.freevars}:
+        raise ValueError(f"{body.name} has a local and a free variable of the same name")
     if start not in original.depths:
         raise ValueError(f"{body.name}: instruction {start.index} {start} is never reached")
     if original.depths[start] != depth:
         raise ValueError(f"{body.name}: {original.depths[start]} values are on the stack at {start.index} {start}, not {depth}")
-    if any(i.opname == "RESUME" for i in body.instructions[start.index:]):
+    if any(i.opname == "RESUME" for i in body.instructions[start.index :]):
         raise ValueError(f"{body.name}: instruction {start.index} {start} is its prologue")
 
 
@@ -191,9 +193,20 @@ def _build(original: _Original, shape: _Shape) -> Resume:
     copies = _copies(kept, original.live.at(start) - shape.passed)
     emitter.jump(copies[start])
     name, line = body.qualname or body.name, start.lineno or body.firstlineno
-    code = assemble(Body([*emitter.instructions, *copies.values()], body.name, f"{name}.<resumed at line {line}>", body.filename, body.firstlineno,
-                         body.flags & ~_NOT_INHERITED, argcount=len(arguments), varnames=tuple(a.parameter for a in arguments),
-                         freevars=freevars, consts=(None,)))
+    code = assemble(
+        Body(
+            [*emitter.instructions, *copies.values()],
+            body.name,
+            f"{name}.<resumed at line {line}>",
+            body.filename,
+            body.firstlineno,
+            body.flags & ~_NOT_INHERITED,
+            argcount=len(arguments),
+            varnames=tuple(a.parameter for a in arguments),
+            freevars=freevars,
+            consts=(None,),
+        )
+    )
     _remember(code, _Place(original, len(emitter.instructions), [i.index for i in kept]))
     return Resume(code, arguments)
 
