@@ -58,7 +58,8 @@ class ConstantVariable(VariableTracker):
         if not hasattr(self.value, name):
             tx.raise_error(AttributeError, f"'{type(self.value).__name__}' object has no attribute '{name}'")
         found = getattr(self.value, name)
-        return tx.wrap_constant(found) if isinstance(found, PLAIN) else builtin_attr(tx, self, name)
+        plain = constant_variable(found) if not callable(found) else None
+        return plain if plain is not None else builtin_attr(tx, self, name)
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "format" or not all(a.is_constant() for a in (*args, *kwargs.values())):

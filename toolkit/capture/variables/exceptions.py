@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from ..guards import GuardKind
+from ..source import AttrSource, DictAttrSource
+from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from .methods import BuiltinMethodVariable
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
+    from ..source import Source
 
 
 class ExceptionVariable(VariableTracker):
@@ -17,8 +20,8 @@ class ExceptionVariable(VariableTracker):
 
     mutable = True
 
-    def __init__(self, kind: type[BaseException], args: Args, kwargs: Kwargs | None = None) -> None:
-        super().__init__()
+    def __init__(self, kind: type[BaseException], args: Args, kwargs: Kwargs | None = None, source: Source | None = None) -> None:
+        super().__init__(source)
         self.kind, self.args = kind, list(args)
         self.attrs: dict[str, VariableTracker] = dict(kwargs or {})
         self.context: VariableTracker | None = None
@@ -38,6 +41,9 @@ class ExceptionVariable(VariableTracker):
         """`raise ... from cause`."""
         self.cause, self.suppressed = cause, True
 
+    def replay(self, out: Rebuilder) -> None:
+        self.fill(out)
+
     def truth(self, tx: Interpreter) -> bool:
         return True
 
@@ -48,7 +54,7 @@ class ExceptionVariable(VariableTracker):
         if name == "args":
             return TupleVariable(self.args)
         if name in self.attrs:
-            return self.attrs[name]
+            return tx.realize(self.attrs[name])
         if name in ("__cause__", "__context__"):
             return (self.cause if name == "__cause__" else self.context) or none
         if name == "value" and issubclass(self.kind, StopIteration):
@@ -71,6 +77,7 @@ class ExceptionVariable(VariableTracker):
         if name in ("__cause__", "__context__", "__suppress_context__", "__traceback__", "args"):
             return self._set_special(tx, name, tx.realize(value))
         self.attrs[name] = value
+        tx.effects.change(self)
         return None
 
     def _set_special(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
@@ -130,6 +137,15 @@ class ExceptionVariable(VariableTracker):
 def is_plain_exception(kind: type) -> bool:
     """Does making an instance run nothing of the user's?"""
     return issubclass(kind, BaseException) and not any("__init__" in vars(c) or "__new__" in vars(c) for c in kind.__mro__ if c.__module__ != "builtins")
+
+
+def wrap_exception(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    """Handler: an exception that exists already (a resume function in a handler has one)."""
+    if not isinstance(value, BaseException) or not is_plain_exception(type(value)):
+        return None
+    tx.guard(GuardKind.TYPE_IS, source, type(value))
+    args = tx.wrap(value.args, AttrSource(source, "args")).unpack_lazy(tx)
+    return ExceptionVariable(type(value), args, {n: LazyVariable(v, DictAttrSource(source, n)) for n, v in vars(value).items()}, source)
 
 
 def as_instance(tx: Interpreter, value: VariableTracker) -> VariableTracker:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from .base import NotConstant, VariableTracker
 from .containers import SequenceVariable, TupleVariable
@@ -13,6 +16,7 @@ from .shape import SymbolicVariable
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
 
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, torch.Size)  # their text tells who they are, and that does not change
 _CONVERSIONS = {"s": str, "r": repr, "a": ascii}
 
 
@@ -50,6 +54,8 @@ def _by_method(tx: Interpreter, value: VariableTracker, name: str) -> VariableTr
 
     if isinstance(value, UserObjectVariable):
         return value.call_method(tx, name, [], {})
+    if type(value.python_type()).__repr__ is type.__repr__ and value.python_type() in _NAMED:
+        return tx.fold(_CONVERSIONS[name.strip("_")[0]], value.real())
     return tx.break_graph("unsupported-operator", f"the text of {value.describe()} is made")
 
 

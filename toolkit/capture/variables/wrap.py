@@ -23,7 +23,7 @@ Handler = Callable[["Interpreter", object, "Source"], VariableTracker | None]
 def handlers() -> tuple[Handler, ...]:
     """In the order in which they are asked. (Here and not above: trackers import this module.)"""
     from ..torch_calls import wrap_torch
-    from . import builtins, classes, constant, containers, dicts, functions, iterators, modules, namespaces, tensor, user_defined
+    from . import builtins, classes, constant, containers, dicts, exceptions, functions, iterators, modules, namespaces, tensor, user_defined
     from . import constructors, contexts, getters, lazy, stdlib  # noqa: F401  their rules
 
     return (
@@ -45,6 +45,7 @@ def handlers() -> tuple[Handler, ...]:
         builtins.wrap_builtin,
         stdlib.wrap_proxy,
         stdlib.wrap_weakref,
+        exceptions.wrap_exception,
         user_defined.wrap_enum,
         user_defined.wrap_object,
     )
