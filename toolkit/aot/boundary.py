@@ -166,16 +166,28 @@ class _Boundary(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         training: Training = ctx.training
-        if torch.is_grad_enabled() and any(isinstance(g, torch.Tensor) and g.requires_grad for g in grads):
-            raise BackwardTwice("a gradient of a gradient (create_graph=True) through a compiled function")
         saved = ctx.saved_tensors
         tangents = [_incoming(grads[k], t, ctx, n) for n, (k, t) in enumerate(training.tangents)]
         with torch.no_grad():
             gradients = training.backward([*ctx.numbers, *saved, *tangents])
+        if torch.is_grad_enabled():  # create_graph=True: a further derivative must not come out as zero
+            gradients = _Once.apply(len(gradients), *gradients, *grads, *saved)
         result: list[Any] = [None] * (training.inputs + 1)
         for i, g in zip(training.wanted, gradients, strict=True):
             result[i + 1] = g
         return tuple(result)
+
+
+class _Once(torch.autograd.Function):
+    """Its first `count` arguments, as something that cannot be differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Any) -> tuple[Any, ...]:
+        return tuple(t.detach() if isinstance(t, torch.Tensor) else t for t in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise BackwardTwice("a gradient of a gradient (create_graph=True) through a compiled function")
 
 
 def _needs_shapes(training: Training) -> bool:
@@ -195,7 +207,7 @@ def bind_training(joint: Joint, partition: Partition, forward: Compiled, backwar
     differentiable = plan.differentiable
     training = Training(
         forward, backward, len(plan.values), partition.saved, partition.numbers,
-        [(k, Tangent(plan.wrappers[k])) for k in joint.tangents], [k for k, yes in enumerate(differentiable) if not yes], joint.wanted, len(joint.inputs))
+        [(k, Tangent(t)) for k, t in zip(joint.tangents, joint.incoming, strict=True)], [k for k, yes in enumerate(differentiable) if not yes], joint.wanted, len(joint.inputs))
     finish = finisher(plan)
 
     def call(*inputs: Any) -> list[Any]:

@@ -101,9 +101,10 @@ class Mutation:
 
 @dataclass
 class Plan:
-    """What the caller does around the graph. `values` are the nodes that the graph returns, each with the traced tensor that it stands for."""
+    """What the caller does around the graph. `values` are the nodes that the graph returns; `wrappers`, while tracing, the tensors they stand for."""
 
     values: list[Node] = field(default_factory=list)
+    differentiable: list[bool] = field(default_factory=list)  # which values carry gradients
     wrappers: list[Any] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     mutations: list[Mutation] = field(default_factory=list)
@@ -115,15 +116,12 @@ class Plan:
             self._index[node] = len(self.values)
             self.values.append(node)
             self.wrappers.append(None)
+            self.differentiable.append(False)
         index = self._index[node]
         if wrapper is not None and (self.wrappers[index] is None or not self.wrappers[index].requires_grad):
             self.wrappers[index] = wrapper
+            self.differentiable[index] = wrapper.requires_grad
         return index
-
-    @property
-    def differentiable(self) -> list[bool]:
-        """Which values carry gradients."""
-        return [w is not None and w.requires_grad for w in self.wrappers]
 
     def __str__(self) -> str:
         lines = [f"input {m.input} = value {m.value}{'' if m.grad else ' (hidden from autograd)'}" for m in self.mutations]
@@ -290,7 +288,7 @@ class Planner:
         path = view_path(self._now(o), root)
         if path is None:
             raise CannotTrace("an output shares memory with another tensor in a way that views do not explain")
-        return Replay(tuple(self._step(n) for n in path), o.requires_grad)
+        return Replay(tuple(self._step(n) for n in path), o.grad_fn is not None)
 
     def _step(self, node: Node) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
         def slotted(a: Any) -> Any:

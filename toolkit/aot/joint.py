@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from .. import shapes
+from .. import _torch, shapes
 from .._torch import FakeTensor
 from ..errors import CannotTrace
 from ..provenance import UserLine, trail
@@ -33,6 +33,7 @@ class Joint:
     plan: Plan
     inputs: list[Any]
     tangents: list[int] = field(default_factory=list)  # which values have tangents, in placeholder order
+    incoming: list[torch.Tensor] = field(default_factory=list)  # the fake tangents
     wanted: list[int] = field(default_factory=list)  # which inputs' gradients are returned, in order
 
     @property
@@ -80,6 +81,7 @@ def trace(gm: GraphModule, examples: Sequence[Any]) -> Joint:
             joint = Joint(None, plan, list(examples))  # type: ignore[arg-type]
             gradients = _backward(joint, inputs, recorder, line) if any(plan.differentiable) else []
             joint.graph = recorder.finish([*plan.values, *gradients])
+            plan.wrappers.clear()  # they hold the traced autograd graph
     except CannotTrace:
         raise
     except Exception as error:
@@ -95,12 +97,16 @@ def _mode_of(examples: Sequence[Any]) -> Any:
 @contextlib.contextmanager
 def _restored_state() -> Iterator[None]:
     """The graph may switch grad mode or autocast and leave it so: that is for its caller to do, not for its trace."""
-    grad, autocast = torch.is_grad_enabled(), torch.is_autocast_cache_enabled()
+    grad, cached = torch.is_grad_enabled(), torch.is_autocast_cache_enabled()
+    autocast = {device: _torch.autocast_state(device) for device in ("cpu", "cuda")}
     try:
         yield
     finally:
         torch.set_grad_enabled(grad)
-        torch.set_autocast_cache_enabled(autocast)
+        for device, (enabled, dtype) in autocast.items():
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(cached)
 
 
 def _wrap_inputs(gm: GraphModule, examples: Sequence[Any], recorder: Recorder) -> tuple[list[Input], list[Any]]:
@@ -185,7 +191,8 @@ def _backward(joint: Joint, inputs: Sequence[Input], recorder: Recorder, line: _
     joint.tangents = [k for k, yes in enumerate(plan.differentiable) if yes]
     joint.wanted = [i.index for i in wanted]
     outputs = [plan.wrappers[k] for k in joint.tangents]
-    tangents = [_tangent(recorder, n, plan.values[k].meta["val"]) for n, k in enumerate(joint.tangents)]
+    joint.incoming = [_tangent(recorder, n, plan.values[k].meta["val"]) for n, k in enumerate(joint.tangents)]
+    tangents = [torch._to_functional_tensor(t) for t in joint.incoming]
     line.backward = True
     start = len(recorder.graph.nodes)
     with recorder, _no_autocast():
@@ -214,4 +221,4 @@ def _tangent(recorder: Recorder, number: int, like: torch.Tensor) -> torch.Tenso
         fake = torch.empty(like.shape, dtype=like.dtype, device=like.device)
     fake = torch._from_functional_tensor(fake) if torch._is_functional_tensor(fake) else fake
     recorder.input(f"tangent_{number}", fake)
-    return torch._to_functional_tensor(fake)
+    return fake

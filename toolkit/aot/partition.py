@@ -163,7 +163,7 @@ class _Cut:
 
     def _again(self, node: Node) -> bool:
         """Whether backward may compute this once more. Not if a library kernel there wants it in memory and forward had it there."""
-        if node.op == "get_attr" or not isinstance(node.target, torch._ops.OpOverload):
+        if node.op == "get_attr" or is_view(node) or not isinstance(node.target, torch._ops.OpOverload):
             return True
         if not _is_recomputable(node):
             return False

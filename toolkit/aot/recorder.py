@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import sympy
@@ -148,6 +149,8 @@ class Recorder(TorchDispatchMode):
                 return result
         if func is aten.lift_fresh.default or func is aten.lift.default:
             return self._lift(args[0])
+        if _is_composite(func):  # above us autograd or functionalization has taken these apart; those inside a decomposition come here
+            return self._decompose(func.decompose, args, kwargs)
         return self._record(func, args, kwargs)
 
     def _decompose(self, rule: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -199,6 +202,11 @@ class Recorder(TorchDispatchMode):
         for name, value in self.constants.items():
             holder.register_buffer(name, value)
         return GraphModule(holder, self.graph, "Aten")
+
+
+@cache
+def _is_composite(func: Any) -> bool:
+    return isinstance(func, torch._ops.OpOverload) and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
 class Formula:
