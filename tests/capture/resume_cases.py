@@ -138,7 +138,7 @@ def closures(a, b):
     bump(note(b))
     a = a + 1
     for b in range(2):
-        bump()
+        [bump() for _ in "a"]
     inner = lambda: (a, b, count)  # noqa: E731
     return bump(), inner(), count
 

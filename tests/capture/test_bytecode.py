@@ -58,6 +58,11 @@ def test_a_module_round_trips_unchanged(name):
         assert differences(code)[0] == [], code
 
 
+def test_a_comprehension_whose_value_nobody_wants_round_trips():
+    for source in ("def f(a):\n [b for b in a]\n return a", "def f(a):\n for a in a:\n  for b in a: pass"):
+        assert differences(code_of(source))[0] == []
+
+
 def test_the_functions_to_resume_round_trip_unchanged():
     path = Path(resume_cases.__file__)
     for code in codes(compile(path.read_bytes(), str(path), "exec")):

@@ -126,8 +126,10 @@ def disassemble(code: CodeType) -> Body:
     jumps: list[tuple[Instruction, int]] = []
     regional: list[tuple[Instruction, Region]] = []
     dropped: list[int] = []
+    name = ""
     for raw in _raw(code):
-        if raw.name in _DROPPED or (raw.name == "POP_TOP" and out and out[-1].opname == "END_FOR" and VERSION >= (3, 13)):
+        before, name = name, raw.name
+        if name in _DROPPED or (name == "POP_TOP" and before == "END_FOR" and VERSION >= (3, 13)):
             dropped.append(raw.start)
             continue
         region = next((r for r in regions if r.start <= raw.at < r.end), None)
