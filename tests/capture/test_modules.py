@@ -107,7 +107,7 @@ def test_a_counter_on_a_module():
     for _ in range(5):
         captured(x)
     assert model.calls == 5
-    assert len(captured.graphs) <= 2
+    assert len(captured.graphs) == 3  # 0 and 1 are numbers, the third is a symbol
 
 
 def test_forward_hooks_run():

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Compiled = Callable[..., Any]
 JUMPS = ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE")
 _OR_POP = {"JUMP_IF_TRUE_OR_POP": "POP_JUMP_IF_TRUE", "JUMP_IF_FALSE_OR_POP": "POP_JUMP_IF_FALSE"}
+_LEAVES = ("RAISE_VARARGS", "RERAISE", "RETURN_VALUE")
 Slots = list[str | None]  # the stack at a resumption: the local that holds each value, None for NULL
 
 
@@ -130,7 +131,7 @@ class Ending:
                 self._run_for(instruction, slots)
             else:
                 results = self._run_plain(instruction)
-                if instruction.opname not in ("RAISE_VARARGS", "RETURN_VALUE"):
+                if instruction.opname not in _LEAVES:
                     with self.emit.covered_by(None):
                         self._resume(self.tx.body.instructions[instruction.index + 1], [*slots, *results])
         if handler is not None:
@@ -152,10 +153,12 @@ class Ending:
         copy.target, copy.handler = None, self.emit.handler
         for_call = copy.is_method or copy.push_null
         copy.is_method = copy.push_null = False
+        if copy.opname == "RERAISE":
+            copy.argval = 0  # where the exception came from is in its traceback
         if self.tx.kw_names:
             self.emit.emit("KW_NAMES", self.tx.kw_names)
         self.emit.append(copy)
-        if instruction.opname in ("RAISE_VARARGS", "RETURN_VALUE"):
+        if instruction.opname in _LEAVES:
             return []
         stored: Slots = [self._store() for _ in range(result_count(copy))][::-1]
         if for_call:

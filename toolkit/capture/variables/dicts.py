@@ -260,16 +260,24 @@ class DictVariable(_Hashed):
         out.emit.build_map(len(self.entries))
 
     def replay(self, out: Rebuilder) -> None:
-        """The new entries are made first: making them must see the old dict."""
+        out.load_object(refill_dict if self.kind is not collections.OrderedDict else refill_ordered)
+        out.value(self)
         self._display(out)
-        fresh = out.keep()
-        for method, given in (("clear", False), ("update", True)):
-            out.load_object(getattr(dict if self.kind is not collections.OrderedDict else self.kind, method))
-            out.value(self)
-            if given:
-                out.load_kept(fresh)
-            out.emit.call(1 + given)
-            out.emit.pop_top()
+        out.emit.call(2)
+        out.emit.pop_top()
+
+
+def refill_dict(target: dict[Any, Any], entries: dict[Any, Any]) -> None:
+    """As dict's own methods do it, past those of a subclass."""
+    dict.clear(target)
+    dict.update(target, entries)
+
+
+def refill_ordered(target: collections.OrderedDict[Any, Any], entries: dict[Any, Any]) -> None:
+    """OrderedDict.update would call a subclass's `__setitem__`."""
+    collections.OrderedDict.clear(target)
+    for key, value in entries.items():
+        collections.OrderedDict.__setitem__(target, key, value)
 
 
 class DictViewVariable(VariableTracker):

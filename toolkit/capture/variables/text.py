@@ -5,8 +5,6 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from .base import NotConstant, VariableTracker
 from .containers import SequenceVariable, TupleVariable
 from .dicts import DictVariable, SetVariable
@@ -16,7 +14,7 @@ from .shape import SymbolicVariable
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
 
-_NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, torch.Size)  # their text tells who they are, and that does not change
+_NAMED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType)  # their text tells who they are, and that does not change
 _CONVERSIONS = {"s": str, "r": repr, "a": ascii}
 
 
@@ -54,7 +52,8 @@ def _by_method(tx: Interpreter, value: VariableTracker, name: str) -> VariableTr
 
     if isinstance(value, UserObjectVariable):
         return value.call_method(tx, name, [], {})
-    if type(value.python_type()).__repr__ is type.__repr__ and value.python_type() in _NAMED:
+    kind = value.python_type()
+    if kind in _NAMED or issubclass(kind, type) and kind.__repr__ is type.__repr__:
         return tx.fold(_CONVERSIONS[name.strip("_")[0]], value.real())
     return tx.break_graph("unsupported-operator", f"the text of {value.describe()} is made")
 
