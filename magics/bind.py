@@ -1,7 +1,7 @@
 """What 'stay compiled' means for each kind of thing.
 
-A function's name is bound to what `fuselab.compile` returns. A module is compiled in place, as `module.compile()` does it in torch: it
-stays the object it was, of the class it was, and only a call of it goes another way.
+The name of a function or module is bound to what `fuselab.compile` returns. A module class stays as it is, but its instances, wherever
+they are made, are compiled at their first call.
 """
 
 from __future__ import annotations
@@ -15,40 +15,51 @@ from typing import Any
 import torch
 
 from ..toolkit import driver
+from ..toolkit.capture._frame import active
 
-SLOT = "_compiled_call_impl"  # nn.Module.__call__ asks this attribute first
+SLOT = "_compiled_call_impl"  # nn.Module.__call__ asks this attribute first; torch keeps it out of pickles and copies
 Compile = Callable[[Any], Any]
 
 
 class ModuleCall:
-    """The way of a call of one module: into its compiled form, and from there, once, into the module itself."""
+    """The way of a call of one module: into its compiled form, and from there into the module itself."""
 
     def __init__(self, module: torch.nn.Module, compile_: Compile) -> None:
-        self.module = module
         self.compiled = compile_(module)
-        self._inside = threading.local()
+        self._here = threading.local()
+
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is in the call already."""
+        return getattr(self._here, "inside", False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if getattr(self._inside, "yes", False):
-            return self.module._call_impl(*args, **kwargs)
-        self._inside.yes = True
+        self._here.inside = True
         try:
             return self.compiled(*args, **kwargs)
         finally:
-            self._inside.yes = False
+            self._here.inside = False
 
 
 class CompiledInstances:
-    """On a module class: every instance is compiled at its first call."""
+    """On a module class: calls of its instances go through a ModuleCall, unless something compiled is running already, which sees them."""
 
     def __init__(self, compile_: Compile) -> None:
         self.compile = compile_
 
-    def __get__(self, module: torch.nn.Module | None, owner: type) -> ModuleCall | None:
-        if module is None or driver.is_compiling():
+    def __get__(self, module: torch.nn.Module | None, owner: type) -> Any:
+        if module is None or active() is not None:
             return None
-        call = module.__dict__[SLOT] = ModuleCall(module, self.compile)
-        return call
+        call = self.call_of(module)
+        return None if isinstance(call, ModuleCall) and call.inside else call
+
+    def __set__(self, module: torch.nn.Module, value: Any) -> None:
+        module.__dict__[SLOT] = value
+
+    def call_of(self, module: torch.nn.Module) -> Any:
+        if module.__dict__.get(SLOT) is None:
+            module.__dict__[SLOT] = ModuleCall(module, self.compile)
+        return module.__dict__[SLOT]
 
 
 def compiler(**options: Any) -> Compile:
@@ -60,45 +71,35 @@ def compilable(value: object) -> bool:
     """Plain functions and modules are. Generators and coroutines run as they are; what is compiled already stays so."""
     if isinstance(value, types.FunctionType):
         return not (inspect.isgeneratorfunction(value) or inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value))
-    return isinstance(value, torch.nn.Module) and compiled_of(value) is None
+    return isinstance(value, torch.nn.Module) and not is_compiled(value)
 
 
 def is_module(value: object) -> bool:
-    return isinstance(value, torch.nn.Module) or module_class(value)
-
-
-def made_module(value: object) -> bool:
-    """A module that is not compiled yet."""
-    return isinstance(value, torch.nn.Module) and compiled_of(value) is None
+    return isinstance(value, torch.nn.Module)
 
 
 def module_class(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, torch.nn.Module)
 
 
+def is_compiled(value: object) -> bool:
+    """Whether `value` is what `fuselab.compile` returns."""
+    kind = type(value)
+    return hasattr(kind, "report") and (hasattr(kind, "kernels") or "kernels" in getattr(value, "__dict__", ()))
+
+
 def compiled(value: Any, compile_: Compile) -> Any:
     """What a name that holds `value` should hold from now on."""
-    if module_class(value):
-        setattr(value, SLOT, CompiledInstances(compile_))
-        return value
-    if isinstance(value, torch.nn.Module):
-        value.__dict__[SLOT] = ModuleCall(value, compile_)
-        return value
-    return compile_(value)
+    if not module_class(value):
+        return compile_(value)
+    setattr(value, SLOT, CompiledInstances(compile_))
+    return value
 
 
 def compiled_of(value: Any) -> Any:
     """The object with `.report`, `.kernels` and the rest behind `value`; None if it is not compiled."""
-    if isinstance(value, torch.nn.Module):
-        call = value.__dict__.get(SLOT)
-        if isinstance(call, ModuleCall):
-            return call.compiled
-        if isinstance(vars_of_class(value).get(SLOT), CompiledInstances):
-            return getattr(value, SLOT).compiled
-    kind = type(value)
-    return value if hasattr(kind, "report") and (hasattr(kind, "kernels") or "kernels" in getattr(value, "__dict__", ())) else None
-
-
-def vars_of_class(value: object) -> dict[str, Any]:
-    """Attributes of the classes of `value`, without running descriptors; the most derived wins."""
-    return {name: attribute for cls in reversed(type(value).__mro__) for name, attribute in vars(cls).items()}
+    if is_compiled(value):
+        return value
+    instances = inspect.getattr_static(type(value), SLOT, None) if isinstance(value, torch.nn.Module) else None
+    call = instances.call_of(value) if isinstance(instances, CompiledInstances) else None
+    return call.compiled if isinstance(call, ModuleCall) else None

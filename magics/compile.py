@@ -119,15 +119,14 @@ class CompileMagics(SessionMagics):
         if kind != "object" and before is not None and renewed(before, value) is before:
             self.shell.user_ns[name] = held
             return
-        wanted = {"function": bind.compilable(value), "class": isinstance(value, type), "object": bind.made_module(value)}[kind]
-        if not wanted:
+        if kind == "class" and isinstance(value, type):
+            cell_.kept[name] = (value, value)
+        if not (bind.module_class(value) if kind == "class" else bind.compilable(value) and (kind == "function") != bind.is_module(value)):
             return
-        new = value if kind == "class" and not bind.module_class(value) else bind.compiled(value, bind.compiler(**options))
-        self.shell.user_ns[name] = new
-        if kind != "object":
-            cell_.kept[name] = (value, new)
-        if new is not value or bind.is_module(value):
-            made.append(name)
+        self.shell.user_ns[name] = bind.compiled(value, bind.compiler(**options))
+        if kind == "function":
+            cell_.kept[name] = (value, self.shell.user_ns[name])
+        made.append(name)
 
     def _reports(self, cell_: cell.Cell) -> Report:
         """When nothing was compiled: what is known of the functions of this cell from before."""

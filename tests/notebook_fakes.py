@@ -94,6 +94,7 @@ class FakeCompiled:
     """What `driver.compile` gives: compiles (emits) at the first call and when the first argument's shape changes."""
 
     made: list[FakeCompiled] = []
+    active = 0  # calls of compiled things that are running
 
     def __init__(self, target: Any, **options: Any) -> None:
         self.target, self.options, self.events, self.seen = target, options, [], set()
@@ -115,7 +116,11 @@ class FakeCompiled:
                 for event in self.compiling():
                     self.events.append(event)
                     events.emit(event)
-        return self.target(*args, **kwargs)
+        FakeCompiled.active += 1
+        try:
+            return self.target(*args, **kwargs)
+        finally:
+            FakeCompiled.active -= 1
 
     def compiling(self) -> list[ev.Event]:
         name, file, line = self.code.co_name, self.code.co_filename, self.code.co_firstlineno

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import notebook_fakes
 
 import fuselab
+from fuselab.magics import bind
 from fuselab.toolkit import driver
 
 
@@ -50,6 +51,7 @@ def fake_driver(monkeypatch):
     made: list[notebook_fakes.FakeCompiled] = []
     monkeypatch.setattr(notebook_fakes.FakeCompiled, "made", made)
     monkeypatch.setattr(driver, "compile", notebook_fakes.FakeCompiled)
+    monkeypatch.setattr(bind, "active", lambda: notebook_fakes.FakeCompiled.active or None)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 
 import pytest
@@ -106,24 +107,26 @@ net = Net()
 """
 
 
-def test_instances_of_the_cells_module_classes_are_compiled_and_stay_what_they_are(shell, fake_driver):
+def test_instances_of_the_cells_module_classes_are_compiled_wherever_they_are_made(shell, fake_driver):
     shell.ok(MODULE)
     net = shell.ns["net"]
-    assert type(net) is shell.ns["Net"] and fake_driver[0].target is net
-    assert net(torch.ones(3)).tolist() == [1, 1, 1] and len(fake_driver[0].seen) == 1
-    shell.ok("other = Net(); other(torch.ones(3))")
-    assert fake_driver[1].target is shell.ns["other"] and list(net.state_dict()) == ["weight"]
+    assert net is fake_driver[0] and type(net.target) is shell.ns["Net"]
+    assert net(torch.ones(3)).tolist() == [1, 1, 1] and len(net.seen) == 1 and len(fake_driver) == 1
+    shell.ok("other = Net()\ny = other(torch.ones(3))")
+    other = shell.ns["other"]
+    assert type(other) is shell.ns["Net"] and fake_driver[1].target is other and len(fake_driver[1].seen) == 1
+    assert "1 compilation" in shell.ok("%graph other").displays[0]["text/plain"] and list(other.state_dict()) == ["weight"]
+    assert torch.equal(copy.deepcopy(other)(torch.ones(3)), torch.ones(3)) and len(fake_driver) == 3
 
 
-def test_modules_that_the_cell_makes_are_compiled_in_place(shell, fake_driver):
-    shell.ok("%%compile -q\nimport torch\nlinear = torch.nn.Linear(3, 2)\ninner = linear")
-    linear = shell.ns["linear"]
-    assert type(linear) is torch.nn.Linear and fake_driver[0].target is linear and len(fake_driver) == 1
-    assert linear(torch.ones(3)).shape == (2,) and len(fake_driver[0].seen) == 1
-    import copy
-    import pickle
+def test_a_module_inside_a_compiled_one_is_part_of_it(shell, fake_driver):
+    shell.ok(MODULE + "outer = torch.nn.Sequential(Net())\ny = outer(torch.ones(3))")
+    assert [type(made.target).__name__ for made in fake_driver] == ["Net", "Sequential"]
 
-    assert pickle.loads(pickle.dumps(linear)).weight.equal(linear.weight) and copy.deepcopy(linear)(torch.ones(3)).shape == (2,)
+
+def test_modules_that_the_cell_makes_are_compiled(shell, fake_driver):
+    shell.ok("%%compile -q\nimport torch\nlinear = torch.nn.Linear(3, 2)\ninner = linear\nn, relu = 1, torch.nn.ReLU()")
+    assert [shell.ns["linear"], shell.ns["relu"]] == fake_driver and shell.ns["inner"] is shell.ns["linear"]
 
 
 def test_running_an_unchanged_cell_again_compiles_nothing(shell, fake_driver):
@@ -148,7 +151,7 @@ def test_running_an_unchanged_cell_again_keeps_its_classes(shell):
     shell.ok(MODULE)
     net, kind = shell.ns["net"], shell.ns["Net"]
     shell.ok(MODULE)
-    assert shell.ns["Net"] is kind and isinstance(net, shell.ns["Net"]) and shell.ns["net"] is not net
+    assert shell.ns["Net"] is kind and type(net.target) is kind and shell.ns["net"] is not net
     assert shell.ns["net"](torch.ones(3)).tolist() == [1, 1, 1]
 
 
@@ -243,7 +246,7 @@ def test_compile_takes_names_of_what_exists(shell, fake_driver):
     shell.ok("def f(x): return x\nimport torch\nnet = torch.nn.Linear(2, 2)")
     (shown,) = shell.ok("%compile f net --backend eager").displays
     assert shown["text/plain"] == "fuselab: f and net are compiled at the first call"
-    assert shell.ns["f"] is fake_driver[0] and fake_driver[1].target is shell.ns["net"] and fake_driver[1].options["backend"] == "eager"
+    assert [shell.ns["f"], shell.ns["net"]] == fake_driver and fake_driver[1].options["backend"] == "eager"
 
 
 @pytest.mark.parametrize(
