@@ -69,7 +69,9 @@ def same(a: Any, b: Any) -> bool:
         return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(same, a, b))
-    return a is b or a == b or bool(hasattr(a, "__dict__")) and same(vars(a), vars(b))
+    if a is b:
+        return True
+    return same(vars(a), vars(b)) if hasattr(a, "__dict__") else bool(a == b)
 
 
 def outcome(call: Callable[[], Any]) -> tuple[str, Any]:

@@ -109,8 +109,23 @@ class Operations:
         return answer if answer is not None else right.reflected(self, op, left)  # type: ignore[arg-type]
 
     def _no_operator(self, name: str, *operands: VariableTracker) -> NoReturn:
+        self._refuse_operands(name, operands)
         kinds = " and ".join(v.python_type().__name__ for v in operands)
         self.break_graph("unsupported-operator", f"{name} of {kinds}")
+
+    def _refuse_operands(self, name: str, operands: tuple[VariableTracker, ...]) -> None:
+        """Objects of user classes among plain values: their classes have been asked, so Python would raise."""
+        from .variables.user_defined import UserObjectVariable
+
+        objects = [v for v in operands if isinstance(v, UserObjectVariable)]
+        if not objects or any(v.base is not None for v in objects) or not all(v.is_constant() or v in objects for v in operands):
+            return
+        kinds = " and ".join(f"'{v.python_type().__name__}'" for v in operands)
+        if name in COMPARE:
+            self.raise_error(TypeError, f"'{name}' not supported between instances of {kinds}")
+        if len(operands) == 1:
+            self.raise_error(TypeError, f"bad operand type for unary {SYMBOLS[name]}: {kinds}")
+        self.raise_error(TypeError, f"unsupported operand type(s) for {SYMBOLS[name]}: {kinds}")
 
     def unary(self, op: Callable[..., Any], value: VariableTracker) -> VariableTracker:
         """operator.neg, pos, invert, not_."""
@@ -182,6 +197,10 @@ class Operations:
             return False
 
 
+_BINARY_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "** or pow()", "matmul": "@", "and_": "&", "or_": "|",
+                   "xor": "^", "lshift": "<<", "rshift": ">>"}  # fmt: skip
+SYMBOLS = {**_BINARY_SYMBOLS, **{"i" + name.strip("_"): symbol.split()[0] + "=" for name, symbol in _BINARY_SYMBOLS.items()}, "neg": "-", "pos": "+",
+           "invert": "~"}  # fmt: skip
 PLAIN_FORM: dict[Callable[..., Any], Callable[..., Any]] = {
     getattr(operator, "i" + name): getattr(operator, name)
     for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import operator
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,7 @@ from ..guards import GuardKind
 from ..source import ConstSource, DictAttrSource, Source
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .containers import TupleVariable
-from .exceptions import ExceptionVariable
-from .functions import ATOMS, BoundMethodVariable
+from .functions import BoundMethodVariable
 from .lookup import bind_to, class_source, find, note_volatile
 
 if TYPE_CHECKING:
@@ -110,6 +110,15 @@ class ClassVariable(VariableTracker):
         if op not in ("==", "!=") or not _inherits(type(self.cls), "__eq__", type):
             return None
         return tx.wrap_constant((other is self) == (op == "=="))
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        """`int | str`."""
+        if op is not operator.or_:
+            return None
+        try:
+            return tx.fold(op, self.cls, other.real())
+        except NotConstant:
+            return None
 
     def rebuild(self, out: Rebuilder) -> None:
         out.load_object(self.cls)
@@ -268,4 +277,3 @@ def wrap_class(tx: Interpreter, value: object, source: Source) -> VariableTracke
     tx.guard(GuardKind.ID_IS, source, value)
     return ClassVariable(value, source if isinstance(source, ConstSource) else class_source(value))
 
-__all__ = ["ATOMS", "ClassVariable", "ExceptionVariable", "SuperVariable", "class_attribute", "flat_classes", "is_instance", "is_subclass", "wrap_class"]

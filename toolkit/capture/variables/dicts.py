@@ -81,6 +81,9 @@ class DictVariable(_Hashed):
 
     # -- for the rest of capture --------------------------------------------------------------------------------------------
 
+    def sync(self, tx: Interpreter) -> None:
+        """A dict that shows another object's state brings `entries` up to date."""
+
     def put(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
         """self[key] = value; the key object of an equal key stays, as in Python."""
         k = key.key(tx)
@@ -528,6 +531,7 @@ def pairs(tx: Interpreter, value: VariableTracker) -> list[Entry]:
     """The (key, value) pairs of a mapping or of an iterable of pairs, as dict() takes them."""
     value = tx.realize(value)
     if isinstance(value, DictVariable):
+        value.sync(tx)
         return [(tx.realize(k), v) for k, v in value.entries.values()]
     if value.has_attr(tx, "keys"):
         return [(k, tx.get_item(value, k)) for k in tx.unpack(value.call_method(tx, "keys", [], {}))]

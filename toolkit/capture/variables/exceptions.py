@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..guards import GuardKind
 from ..source import AttrSource, DictAttrSource
@@ -61,17 +62,20 @@ class ExceptionVariable(VariableTracker):
             return self.args[0] if self.args else none
         if name == "__class__":
             return tx.wrap_constant(self.kind)
-        if name in ("__str__", "__repr__", "with_traceback", "add_note"):
+        if name in ("with_traceback", "add_note") or name in ("__str__", "__repr__") and not isinstance(getattr(self.kind, name), FunctionType):
             return BuiltinMethodVariable(self, name)
         return self._class_attr(tx, name)
 
     def _class_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        found = getattr(self.kind, name, None)
-        if isinstance(found, (str, int, float, tuple)):
-            return tx.wrap_constant(found)
-        if not hasattr(self.kind, name):
-            tx.raise_error(AttributeError, f"'{self.kind.__name__}' object has no attribute '{name}'")
-        return tx.break_graph("exception", f"attribute {name!r} of a {self.kind.__name__} is read")
+        from .classes import class_attribute
+
+        return class_attribute(tx, self, self.kind, name)
+
+    def slot(self, tx: Interpreter, found: Any) -> VariableTracker:
+        """A member of a built-in exception class (`OSError.errno`), which its constructor set from `args`."""
+        if not all(a.is_constant() for a in self.args):
+            tx.break_graph("exception", f"attribute {found.name!r} of a {self.kind.__name__} is read")
+        return tx.wrap_constant(getattr(self.real(), found.name))
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
         if name in ("__cause__", "__context__", "__suppress_context__", "__traceback__", "args"):
@@ -94,7 +98,7 @@ class ExceptionVariable(VariableTracker):
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "with_traceback":
             return self
-        if name in ("__str__", "__repr__"):
+        if name in ("__str__", "__repr__") and not isinstance(getattr(self.kind, name), FunctionType):
             return tx.wrap_constant(self.text(tx) if name == "__str__" else repr(self.real()))
         return super().call_method(tx, name, args, kwargs)
 
@@ -102,21 +106,22 @@ class ExceptionVariable(VariableTracker):
         """str(self), if its arguments are known."""
         if not all(a.is_constant() for a in self.args):
             tx.break_graph("exception", f"the text of a {self.kind.__name__} depends on values that are not known while tracing")
-        return str(self.kind(*[a.constant() for a in self.args]))
+        return str(self.real())
 
     def real(self) -> BaseException:
         if not all(a.is_constant() for a in self.args):
             raise NotConstant(self.describe())
-        return self.kind(*[a.constant() for a in self.args])
+        return made_of(self.kind, *[a.constant() for a in self.args])
 
     def parts(self) -> list[VariableTracker]:
         return [*self.args, *self.attrs.values(), *(v for v in (self.context, self.cause) if v is not None)]
 
     def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(made_of)
         out.load_object(self.kind)
         for arg in self.args:
             out.value(arg)
-        out.emit.call(len(self.args))
+        out.emit.call(1 + len(self.args))
 
     def fill(self, out: Rebuilder) -> None:
         stores = dict(self.attrs)
@@ -132,6 +137,15 @@ class ExceptionVariable(VariableTracker):
             out.emit.load_const(True)
             out.value(self)
             out.emit.store_attr("__suppress_context__")
+
+
+def made_of(kind: type[BaseException], *args: object) -> BaseException:
+    """An instance with these `args`; an `__init__` or `__new__` of the user's has run in the trace, and does not again."""
+    if is_plain_exception(kind):
+        return kind(*args)
+    made = BaseException.__new__(kind, *args)
+    made.args = args
+    return made
 
 
 def is_plain_exception(kind: type) -> bool:

@@ -121,7 +121,8 @@ class UserFunctionVariable(FunctionVariable):
         return {n: tx.wrap_constant(v) if held and isinstance(v, ATOMS) else LazyVariable(v, place(n)) for n, v in values.items()}
 
     def _default(self, tx: Interpreter, value: object, place: Callable[[Source], Source]) -> VariableTracker:
-        return tx.wrap_constant(value) if isinstance(value, ATOMS) else LazyVariable(value, place(self._source()))
+        atoms = value if isinstance(value, tuple) and isinstance(self._source(), ConstSource) else (value,)
+        return tx.wrap_constant(value) if all(isinstance(v, ATOMS) for v in atoms) else LazyVariable(value, place(self._source()))
 
     def _source(self) -> Source:
         return self.source or ConstSource(self.fn, self.fn.__name__)
@@ -233,11 +234,20 @@ class NestedFunctionVariable(FunctionVariable):
             out.emit.build_map(len(self.kwdefaults))
             out.value(self)
             out.emit.store_attr("__kwdefaults__")
-        if isinstance(self.annotations, DictVariable):
-            out.value(self.annotations)
-            out.value(self)
-            out.emit.store_attr("__annotations__")
+        if self.annotations is not None:
+            self._fill_annotations(out)
         store_attrs(out, self)
+
+    def _fill_annotations(self, out: Rebuilder) -> None:
+        if isinstance(self.annotations, TupleVariable):
+            for part in self.annotations.items:
+                out.value(part)
+            out.emit.build_map(len(self.annotations.items) // 2)
+        else:
+            assert self.annotations is not None
+            out.value(self.annotations)
+        out.value(self)
+        out.emit.store_attr("__annotations__")
 
     def parts(self) -> tuple[VariableTracker, ...]:
         return (*self.defaults, *self.kwdefaults.values(), *self.cells.values(), *([self.annotations] if self.annotations else []))
@@ -470,7 +480,8 @@ class MethodWrapperVariable(VariableTracker):
 def update_wrapper(tx: Interpreter, wrapper: VariableTracker, wrapped: VariableTracker, assigned: VariableTracker | None = None,
                    updated: VariableTracker | None = None) -> VariableTracker:
     """functools.update_wrapper with its default lists: names, doc, and the wrapped function's own attributes."""
-    for name in assigned.constant() if assigned is not None else functools.WRAPPER_ASSIGNMENTS:
+    names = [n.constant() for n in assigned.unpack(tx)] if assigned is not None else functools.WRAPPER_ASSIGNMENTS
+    for name in names:
         if wrapped.has_attr(tx, name):
             wrapper.set_attr(tx, name, wrapped.get_attr(tx, name))
     try:

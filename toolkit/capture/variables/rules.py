@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Kwargs, NotConstant, VariableTracker
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -38,6 +38,8 @@ def apply_rule(tx: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Va
         return None
     try:
         return found(tx, *[tx.realize(a) for a in args], **{k: tx.realize(v) for k, v in kwargs.items()})
+    except NotConstant as unknown:
+        tx.break_graph("unsupported-call", f"{getattr(function, '__qualname__', function)} is called with {unknown}, which is not known while tracing")
     except TypeError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # not arguments that the rule takes
             tx.break_graph("unsupported-call", f"{getattr(function, '__qualname__', function)} is called with arguments it may not take")
@@ -46,10 +48,13 @@ def apply_rule(tx: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Va
 
 def fold_if_constant(tx: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """The value of a pure function of constants; None if some are not."""
-    args, kwargs = [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()}
-    if not all(v.is_constant() for v in (*args, *kwargs.values())):
+    from .text import python_value
+
+    try:
+        plain, named = [python_value(tx, a) for a in args], {k: python_value(tx, v) for k, v in kwargs.items()}
+    except NotConstant:
         return None
-    return tx.fold(function, *[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()})
+    return tx.fold(function, *plain, **named)
 
 
 def none_given(value: VariableTracker | None) -> bool:

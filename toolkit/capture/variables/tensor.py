@@ -134,7 +134,10 @@ class TensorVariable(VariableTracker):
         return tx.graph.call_function(op, [self, other]) if _operand(other) else None
 
     def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
-        return tx.graph.call_function(op, [other, self]) if _operand(other) else None
+        """An in-place operator with something else on the left makes a new tensor."""
+        from ..operations import PLAIN_FORM
+
+        return tx.graph.call_function(PLAIN_FORM.get(op, op), [other, self]) if _operand(other) else None
 
     def unary(self, tx: Interpreter, op: Callable[..., Any]) -> VariableTracker | None:
         return tx.graph.call_function(op, [self])

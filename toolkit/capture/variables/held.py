@@ -1,0 +1,116 @@
+"""Objects that never change, of kinds that capture does not otherwise know: patterns, unions of types, sentinels, fields of dataclasses.
+
+They are reached through something that is settled, or guarded by identity; what is read from them is a constant.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import types
+import typing
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..guards import GuardKind
+from ..source import ConstSource, Source
+from .base import Args, Kwargs, NotConstant, VariableTracker
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+
+KINDS = (
+    re.Pattern, re.Match, types.UnionType, types.GenericAlias, type(typing.List[int]), type(typing.Union), type(typing.Optional[int]), typing.TypeVar,  # noqa: UP006, UP045
+    dataclasses.Field, inspect.Parameter, inspect.Signature, type(dataclasses.MISSING), torch.finfo, torch.iinfo, type(typing.Any),
+)  # fmt: skip
+
+
+class HeldVariable(VariableTracker):
+    """`value` and its insides are immutable."""
+
+    takes_lazy = True
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.value = value
+
+    def describe(self) -> str:
+        return self.source.text() if self.source else repr(self.value)
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def real(self) -> Any:
+        return self.value
+
+    def key(self, tx: Interpreter) -> Any:
+        return self.value
+
+    def truth(self, tx: Interpreter) -> bool:
+        return bool(self.value)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        try:
+            value = getattr(self.value, name)
+        except AttributeError as error:
+            tx.raise_error(AttributeError, *error.args)
+        if isinstance(value, types.BuiltinMethodType | types.MethodType):
+            return _HeldMethod(self, name)
+        return tx.wrap_constant(value)
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """`list[int]()` is `list()`."""
+        origin = getattr(self.value, "__origin__", None)
+        if isinstance(origin, type):
+            return tx.call(tx.wrap_constant(origin), args, kwargs)
+        return tx.break_graph("unsupported-call", f"{self.describe()} is called")
+
+    def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        try:
+            return tx.fold(lambda: self.value[key.real()])
+        except NotConstant:
+            return tx.break_graph("unsupported-item", f"{self.describe()} is indexed")
+
+    def binary(self, tx: Interpreter, op: Any, other: VariableTracker) -> VariableTracker | None:
+        try:
+            return tx.fold(op, self.value, other.real())
+        except NotConstant:
+            return None
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op not in ("==", "!="):
+            return None
+        try:
+            return tx.wrap_constant((self.value == other.real()) == (op == "=="))
+        except NotConstant:
+            return None
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(self.value)
+
+
+class _HeldMethod(VariableTracker):
+    """A method of a held object: run at once on constants."""
+
+    def __init__(self, owner: HeldVariable, name: str) -> None:
+        super().__init__()
+        self.owner, self.name = owner, name
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if not all(v.is_constant() for v in (*args, *kwargs.values())):
+            tx.break_graph("unsupported-call", f"{self.name}() of {self.owner.describe()} is called with values that are not known while tracing")
+        return tx.fold(getattr(self.owner.value, self.name), *[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()})
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.value(self.owner)
+        out.emit.load_attr(self.name)
+
+
+def wrap_held(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    if not isinstance(value, KINDS):
+        return None
+    tx.guard(GuardKind.ID_IS, source, value)
+    return HeldVariable(value, ConstSource(value, source.text()))
