@@ -188,13 +188,15 @@ class ReinterpretView:
 @dataclass(eq=False)
 class StorageBox:
     """Loops that will be inlined into their readers, or a realized buffer. `stride` is the layout wished for when it is realized (eager's);
-    `reads` are the buffers an inlined reader would read, `work` about how many operations it would do."""
+    `reads` are the buffers an inlined reader would read, `work` about how many operations it would do;
+    `stem` is the buffer's name to be, without its number."""
 
     data: Loops | Buffer
     stride: tuple[Expr, ...] | None = None
     reads: frozenset[str] = frozenset()
     work: int = 0
     heavy: bool = False
+    stem: str = ""
 
     @property
     def realized(self) -> bool:

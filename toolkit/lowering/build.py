@@ -21,7 +21,7 @@ from ..loops.ir import (
     Buffer, ComputedBuffer, ConstantBuffer, ExternKernel, InputBuffer, Loops, LoweredGraph, MultiOutput, Pointwise, Reduction, ReinterpretView,
     Scan, Scatter, StorageBox, TensorBox, View,
 )  # fmt: skip
-from ..loops.layout import ZERO, Expr, Layout, contiguous_strides
+from ..loops.layout import ZERO, Expr, Layout, contiguous_strides, product
 from ..provenance import trail
 
 MANY_READS = 4  # loops with more reads than this get memory when read by several
@@ -73,7 +73,7 @@ class Builder:
         """`inner(index) -> value` of `dtype`; `sources` are the boxes it loads from."""
         origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
         loops = Pointwise(device or self.device(sources), dtype, tuple(size), inner, origins)
-        storage = StorageBox(loops, None, *self.cost(sources, work, heavy))
+        storage = StorageBox(loops, None, *self.cost(sources, work, heavy), self.stem)
         self._pending.append(weakref.ref(storage))
         return TensorBox(storage)
 
@@ -145,7 +145,7 @@ class Builder:
         loops = storage.data
         stride = storage.stride or contiguous_strides(loops.ranges)
         layout = Layout(loops.device, loops.dtype, loops.ranges, stride, ZERO, flexible=True)
-        storage.data = ComputedBuffer(self.name(), layout, frozenset(), loops)
+        storage.data = ComputedBuffer(self.name(storage.stem), layout, frozenset(), loops)
         self.add(storage.data, loops.origins)
         return storage.data
 
@@ -176,7 +176,7 @@ class Builder:
         if not box.storage.realized:
             if box.data is box.storage and stride is not None and dense(stride, box.size) is not None:
                 box.storage.stride = tuple(stride)
-            if box.data is not box.storage:  # a view of loops: compute the view alone
+            if box.data is not box.storage and product(box.size) != product(box.storage.size):  # a part of loops: compute that alone
                 return self.copy(box, stride)
             self.realize(box)
         layout = self.strided(box)
