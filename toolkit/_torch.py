@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import importlib
 import itertools
@@ -11,6 +12,7 @@ import operator
 import sys
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -126,6 +128,47 @@ def tensor_check(examples: list[tuple[torch.Tensor, tuple[int | None, ...], tupl
     sizes = [list(size) for _, size, _ in examples]
     strides = [list(stride) if stride is not None else [None] * len(size) for _, size, stride in examples]
     return TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+
+
+# Functions of torch's stable C ABI that read one property of a tensor, in the order that `_held.h` expects.
+_READERS = ("get_dim", "get_sizes", "get_strides", "get_dtype", "get_device_type", "get_device_index")
+
+
+@functools.cache
+def tensor_readers() -> tuple[tuple[int, ...], int, Any] | None:
+    """What `_frame.Held` needs to read tensors without torch's Python layer: the addresses of the readers, the offset of the at::Tensor
+    in a Python tensor, and the getter of requires_grad. None where anything is not as expected."""
+    addresses = [_address("libtorch_cpu.so", f"aoti_torch_{name}") for name in _READERS]
+    offset = _tensor_offset()
+    if offset is None or not all(addresses):
+        return None
+    method = _address("libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv")  # 0 if it is not exported; then the getter is called
+    return (*addresses, method), offset, torch._C.TensorBase.requires_grad  # the getter's descriptor
+
+
+def _address(library: str, name: str) -> int:
+    """The address of a symbol in one of torch's libraries, which are loaded already; 0 if there is none."""
+    try:
+        function = getattr(ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / library)), name)
+    except (OSError, AttributeError):
+        return 0
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _tensor_offset() -> int | None:
+    """Where a Python tensor keeps its at::Tensor (one pointer, whose value `_cdata` tells); the same in every sample."""
+    samples = [torch.empty(2), torch.empty(0, 3), torch.nn.Parameter(torch.empty(1)), torch.empty(4, dtype=torch.int8)[1:]]
+    found: set[tuple[int, ...]] = set()
+    for tensor in samples:
+        words = (ctypes.c_size_t * (torch._C.TensorBase.__basicsize__ // 8)).from_address(id(tensor))
+        found.add(tuple(8 * i for i, word in enumerate(words) if word == tensor._cdata))
+    (offsets, *others) = found
+    return offsets[0] if len(offsets) == 1 and not others else None
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has nothing to it but memory, sizes and strides that are ints."""
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) and tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def autocast_state(device_type: str) -> tuple[bool, torch.dtype]:

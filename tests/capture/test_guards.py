@@ -14,6 +14,7 @@ import pytest
 import torch
 from guard_fakes import failing, frame, holds
 
+from fuselab.toolkit import _torch
 from fuselab.toolkit.capture import _frame
 from fuselab.toolkit.capture.checks import CHECKS
 from fuselab.toolkit.capture.guards import (
@@ -485,6 +486,43 @@ def test_module_state_accepts_a_change_that_was_undone():
     assert guards.compile(now).check((Layer(),), {}, {}, now.function) == 0
 
 
+@pytest.mark.parametrize("readers", [None, "found"])
+def test_tensors_of_a_module_are_no_inputs_of_the_call_at_the_same_time(monkeypatch, readers):
+    assert _torch.tensor_readers() is not None
+    if readers is None:
+        monkeypatch.setattr(_torch, "tensor_readers", lambda: None)
+    model = Layer()
+    x = torch.nn.Parameter(torch.ones(2, 2))
+    guards = GuardSet()
+    guards.add(Guard(K.MODULE_STATE, X, ModuleSpec.of(model, "model")))
+    guards.add(Guard(K.TENSOR_MATCH, Y, TensorSpec.of(x)))
+    now = frame(x=model, y=x)
+    program = guards.compile(now)
+    assert program.check((model, x), {}, {}, now.function) == -1
+    assert program.check((model, model.linear.weight), {}, {}, now.function) != -1
+    model.linear.weight.requires_grad_(False)
+    assert program.check((model, x), {}, {}, now.function) != -1
+    assert guards.explain(now).found == "model.linear.weight has requires_grad False"
+    model.linear.weight.requires_grad_(True)
+    assert program.check((model, x), {}, {}, now.function) == -1
+
+
+def test_held_tensors_see_every_change_in_place():
+    changes = [
+        lambda t: setattr(t, "data", torch.ones(3, 2)), lambda t: setattr(t, "data", torch.ones(3, 2).t()),
+        lambda t: setattr(t, "data", torch.ones(2, 3).double()), lambda t: t.requires_grad_(False),
+        lambda t: setattr(t, "data", torch.ones(2, 3, 1)), lambda t: torch.utils.swap_tensors(t, torch.nn.Parameter(torch.ones(1))),
+        lambda t: setattr(t, "__class__", torch.Tensor),
+    ]  # fmt: skip
+    for change in changes:
+        t = torch.nn.Parameter(torch.ones(2, 3))
+        held = _frame.Held((t,), *_torch.tensor_readers())
+        t.data = torch.zeros(2, 3)
+        assert held.holds()
+        change(t)
+        assert not held.holds()
+
+
 def test_dict_and_class_unchanged():
     space = {"a": 1, "b": THING}
 
@@ -539,5 +577,14 @@ def test_a_program_refuses_what_would_crash():
         _frame.Watch(({}, 1), (), bool)
     with pytest.raises(TypeError):
         _frame.Watch((), (1,), bool)
+    functions, offset, getter = _torch.tensor_readers()
+    for arguments in (
+        ((1,), functions, offset, getter),
+        ((), functions[:3], offset, getter),
+        ((), functions, 10**6, getter),
+        ((), functions, offset, len),
+    ):
+        with pytest.raises(TypeError):
+            _frame.Held(*arguments)
     with pytest.raises(TypeError):
-        _frame.Program((0, None, -1, ((_frame.CHECK["watch"], 1, 0, 0),), (), 0), (), (), 0, 0)
+        _frame.Program((0, None, -1, ((_frame.CHECK["watch"], 1, 0, 0),), (), 0), (), 0, 0)

@@ -543,6 +543,6 @@ def test_refused_arguments_are_errors_not_crashes():
     with pytest.raises(TypeError, match="not initialised"):
         Hooked.__new__(Hooked)()
     with pytest.raises(TypeError):
-        _frame.Program((), (), (), 0, 0)
+        _frame.Program((), (), 0, 0)
     with pytest.raises(TypeError):
         _frame.skip(1)

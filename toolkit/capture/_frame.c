@@ -19,6 +19,7 @@ static PyObject *interned_name, *interned_miss;
 
 #include "_constant.h"
 #include "_watch.h"
+#include "_held.h"
 #include "_shape.h"
 #include "_program.h"
 
@@ -463,7 +464,7 @@ static int prepare(PyObject *module) {
     return_code = (PyCodeObject *)Py_CompileString("x", "<fuselab>", Py_eval_input);
     if (return_code == NULL) return -1;
 #endif
-    PyTypeObject *types[] = {&WatchType, &ProgramType, &VersionType, &CacheType, &HookedType, &DisabledType};
+    PyTypeObject *types[] = {&WatchType, &HeldType, &ProgramType, &VersionType, &CacheType, &HookedType, &DisabledType};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (PyModule_AddType(module, types[i]) < 0) return -1;
     if (add_names(module, "ACCESS", access_names, A_COUNT) < 0 || add_names(module, "CHECK", check_names, C_COUNT) < 0) return -1;

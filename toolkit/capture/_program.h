@@ -27,9 +27,9 @@ static const char *const check_names[C_COUNT] = {
     "subclass", "call", "same_items", "watch", "range", "keep", "int", "alive", "ref_is",
 };
 
-enum { L_TENSORS, L_SAME, L_DISTINCT, L_STATE, L_SHAPE, L_CALL, L_COUNT };
+enum { L_HELD, L_TENSORS, L_SAME, L_DISTINCT, L_STATE, L_SHAPE, L_CALL, L_COUNT };
 
-static const char *const last_names[L_COUNT] = {"tensors", "same", "distinct", "state", "shape", "call"};
+static const char *const last_names[L_COUNT] = {"held", "tensors", "same", "distinct", "state", "shape", "call"};
 
 typedef struct {
     int op, guard;
@@ -55,10 +55,10 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *parts; /* (root node, last checks, held tensors): owns every operand */
+    PyObject *parts; /* (root node, last checks): owns every operand */
     Node root;
     Last *last;
-    Py_ssize_t last_count, slots, ints, held;
+    Py_ssize_t last_count, slots, ints;
 } Program;
 
 static PyTypeObject ProgramType;
@@ -320,6 +320,7 @@ static int shape_in_python(Run *run, const Last *l, const Program *p) {
 
 static int last_check(Run *run, const Last *l, const Program *p) {
     switch (l->op) {
+    case L_HELD: return held_hold((Held *)l->operand, run->slots, l->count);
     case L_TENSORS: return truth_of_call(PyObject_Vectorcall(l->operand, run->slots, l->count, NULL));
     case L_SAME: return run->slots[l->a] == run->slots[l->b];
     case L_DISTINCT: return run->slots[l->a] != run->slots[l->b];
@@ -337,8 +338,6 @@ static int program_run(const Program *p, const Values *values, int *failed) {
     PyObject *slots[p->slots + 1];
     int64_t ints[p->ints + 1];
     memset(slots, 0, sizeof slots);
-    PyObject *held = PyTuple_GET_ITEM(p->parts, 2);
-    for (Py_ssize_t i = 0; i < p->held; i++) slots[i] = Py_NewRef(PyTuple_GET_ITEM(held, i));
     Run run = {values, slots, ints, -1};
     int holds = run_node(&run, &p->root, Py_None);
     for (Py_ssize_t i = 0; holds == 1 && i < p->last_count; i++) {
@@ -380,6 +379,7 @@ static int parse_node(Node *n, PyObject *tuple) {
 
 static int parse_last(Last *l, PyObject *tuple) { /* (last, operand, a, b, count, fallback, guard) */
     if (!PyArg_ParseTuple(tuple, "iOnnnOi", &l->op, &l->operand, &l->a, &l->b, &l->count, &l->fallback, &l->guard)) return -1;
+    if (l->op == L_HELD && !Py_IS_TYPE(l->operand, &HeldType)) return PyErr_SetString(PyExc_TypeError, "a Held is needed"), -1;
     if (l->op != L_SHAPE || l->operand == Py_None) return 0;
     l->code = PyMem_Calloc(2 * l->count + 1, sizeof(int64_t));
     if (l->code == NULL) return PyErr_NoMemory(), -1;
@@ -394,13 +394,13 @@ static void free_node(Node *n) {
 }
 
 static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
-    PyObject *root, *last, *held;
+    PyObject *root, *last;
     Py_ssize_t slots, ints;
-    if (!PyArg_ParseTuple(args, "O!O!O!nn", &PyTuple_Type, &root, &PyTuple_Type, &last, &PyTuple_Type, &held, &slots, &ints)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!O!nn", &PyTuple_Type, &root, &PyTuple_Type, &last, &slots, &ints)) return NULL;
     Program *p = (Program *)type->tp_alloc(type, 0);
     if (p == NULL) return NULL;
-    p->slots = slots, p->ints = ints, p->held = PyTuple_GET_SIZE(held);
-    p->parts = PyTuple_Pack(3, root, last, held);
+    p->slots = slots, p->ints = ints;
+    p->parts = PyTuple_Pack(2, root, last);
     p->last = PyMem_Calloc(PyTuple_GET_SIZE(last) + 1, sizeof(Last));
     if (p->parts == NULL || p->last == NULL || parse_node(&p->root, root) < 0) goto failed;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(last); i++) {
@@ -443,7 +443,7 @@ static PyMethodDef program_methods[] = {
 static PyTypeObject ProgramType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fuselab.toolkit.capture._frame.Program",
-    .tp_doc = "Program(root, last, held, slots, ints): guards that C evaluates; program.py builds it.",
+    .tp_doc = "Program(root, last, slots, ints): guards that C evaluates; program.py builds it.",
     .tp_basicsize = sizeof(Program),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = program_new,

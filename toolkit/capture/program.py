@@ -19,7 +19,7 @@ from . import _frame
 from .assumptions import Guard, GuardKind, ShapeCheck, TensorSpec, Weakly
 from .checks import overlap_groups, shape_function
 from .shape_program import NotCompiled, instructions
-from .source import Source, Step
+from .source import ConstSource, Source, Step
 
 if TYPE_CHECKING:
     from .hook import FrameView
@@ -224,17 +224,22 @@ class Builder:
     # -- the whole
 
     def program(self) -> _frame.Program:
-        first = len(self.held) + len(self.tensors)
-        for slot, (number, source, _) in enumerate(self.tensors, len(self.held)):
+        readers = _torch.tensor_readers()
+        plain = readers is not None and all(_torch.is_plain(t) for _, t in self.held)
+        if not plain:
+            self.tensors += [(number, ConstSource(t, "held"), TensorSpec.of(t)) for number, t in self.held]
+        first = len(self.tensors)
+        for slot, (number, source, _) in enumerate(self.tensors):
             self.check(self.place(source, number), "keep", None, number, slot)
         for source, slot in self.kept.items():
             self.check(self.place(source, 0), "keep", None, 0, first + slot)
         last = [self.shifted(row, first) for row in self.last]
-        if first:
-            numbers = [number for number, *_ in self.held + self.tensors]
-            last.insert(0, (_frame.LAST["tensors"], self.tensor_guards(), 0, 0, first, None, numbers[0]))
-        held = tuple(tensor for _, tensor in self.held)
-        return _frame.Program(self.root.row(), tuple(last), held, first + len(self.kept), len(self.ints))
+        if self.held and readers is not None and plain:
+            held = _frame.Held(tuple({id(t): t for _, t in self.held}.values()), *readers)
+            last.insert(0, (_frame.LAST["held"], held, 0, 0, first, None, self.held[0][0]))
+        if self.tensors:
+            last.insert(0, (_frame.LAST["tensors"], self.tensor_guards(), 0, 0, first, None, self.tensors[0][0]))
+        return _frame.Program(self.root.row(), tuple(last), first + len(self.kept), len(self.ints))
 
     def shifted(self, row: Row, first: int) -> Row:
         name, operand, a, b, count, fallback, guard = row
@@ -243,9 +248,7 @@ class Builder:
         return name, operand, first + a, first + b, count, fallback, guard
 
     def tensor_guards(self) -> Callable[..., bool]:
-        held = [(t, TensorSpec.of(t)) for _, t in self.held]
-        passed = [(source.fetch(self.frame), spec) for _, source, spec in self.tensors]
-        return _torch.tensor_check([(t, spec.sizes, spec.strides) for t, spec in held + passed])
+        return _torch.tensor_check([(source.fetch(self.frame), spec.sizes, spec.strides) for _, source, spec in self.tensors])
 
 
 def mortal(value: object) -> bool:
