@@ -23,7 +23,7 @@ Handler = Callable[["Interpreter", object, "Source"], VariableTracker | None]
 def handlers() -> tuple[Handler, ...]:
     """In the order in which they are asked. (Here and not above: trackers import this module.)"""
     from ..torch_calls import wrap_torch
-    from . import builtins, classes, constant, containers, dicts, exceptions, functions, iterators, modules, namespaces, tensor, user_defined
+    from . import builtins, classes, constant, containers, dicts, exceptions, functions, iterators, modules, namespaces, opaque, tensor, user_defined
     from . import constructors, contexts, getters, held, lazy, stdlib  # noqa: F401  their rules
 
     return (
@@ -33,6 +33,7 @@ def handlers() -> tuple[Handler, ...]:
         dicts.wrap_dict,
         dicts.wrap_set,
         wrap_torch,
+        opaque.wrap_opaque,
         namespaces.wrap_namespace,
         functions.wrap_function,
         functions.wrap_method,
