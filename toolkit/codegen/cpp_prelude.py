@@ -108,10 +108,10 @@ static inline T floor_divide(T a, T b) {
   return q - down > (T)0.5 ? down + (T)1 : down;
 }
 static inline T remainder_of(T a, T b) { const T r = FMOD(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-static inline T erf_inverse(T y) {  // rational start (Giles), two Newton steps in double
+static inline T erf_inverse(T y) {  // Winitzki's approximation, then Newton's steps, in double
   if (!(y > -1 && y < 1)) return y == 1 ? (T)INFINITY : y == -1 ? (T)-INFINITY : (T)NAN;
-  const double w = -log((1.0 - (double)y) * (1.0 + (double)y)), c = 4.3306727 + w / 2;
-  double x = copysign_(sqrt_(sqrt_(c * c - w / 0.147) - c), (double)y);
+  const double w = -log((1.0 - (double)y) * (1.0 + (double)y)), c = 4.3306727 - w / 2;
+  double x = copysign_(sqrt_(sqrt_(c * c + w / 0.147) - c), (double)y);
   for (int i = 0; i < 4; ++i) x -= (erf(x) - (double)y) / (1.1283791670955126 * exp(-x * x));
   return (T)x;
 }
