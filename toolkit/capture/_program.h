@@ -88,6 +88,7 @@ static PyObject *instance_dict(PyObject *v) { /* borrowed or NULL */
     if (PyType_Check(v)) return class_dict((PyTypeObject *)v);
     if (PyModule_Check(v)) return PyModule_GetDict(v);
     PyObject **place = _PyObject_GetDictPtr(v);
+    if (place && !*place) *place = PyDict_New(); /* not made yet: it is empty */
     return place ? *place : NULL;
 }
 
