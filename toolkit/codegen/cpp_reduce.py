@@ -106,7 +106,7 @@ class Reductions(Walker):
         if not sums or any(n.is_scan for n in nodes):
             return False
         _, size = self._blocked()
-        return not is_constant(size) or int(size) > 2 * self._block_size()
+        return not is_constant(size) or int(size) > self._block_size()
 
     def _blocked(self) -> tuple[sympy.Symbol, Expr]:
         """The loop whose elements are summed by blocks."""

@@ -24,7 +24,7 @@ Form = Literal["flat", "rows", "columns", "whole"]
 GRAIN = 32768  # element operations below which threads do not pay
 LANES = 128  # results of one block of columns
 PARTIAL = 4096  # elements summed one after the other (by lanes) before they join the total: keeps the rounding error of long sums small
-PARTIAL_ROWS = 512  # the same for columns
+PARTIAL_ROWS = 128  # the same for columns
 COSTLY = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv lgamma hypot pow "
     "rand randn fmod remainder floordiv truncdiv".split()

@@ -116,6 +116,10 @@ def _candidates(a: FusedSchedulerNode, b: FusedSchedulerNode, shared: list[str])
     if a.is_reduction and b.is_reduction:
         if a.domain == b.domain:
             yield Alignment(a.domain)
+        elif _same(product(a.domain.x), product(b.domain.x)) and _same(product(a.domain.r), product(b.domain.r)):
+            for domain, moved in _pairings(a, b, shared, _dims(a), _dims(b)):
+                if _kinds_agree(domain, moved[1]):
+                    yield Alignment(domain, moved)
     elif b.is_reduction:
         yield from (p.swapped() for p in _with_reduction(b, a, shared))
     elif a.is_reduction:
@@ -125,6 +129,11 @@ def _candidates(a: FusedSchedulerNode, b: FusedSchedulerNode, shared: list[str])
             yield Alignment(a.domain)
         for domain, moved in _pairings(a, b, shared, _dims(a), _dims(b)):
             yield Alignment(domain, moved)
+
+
+def _kinds_agree(domain: Domain, moved: Moved) -> bool:
+    """Outer loops went to outer loops, and reduced ones to reduced ones."""
+    return all(v.name[0] == new.name[0] for v, e in moved.items() for new in e.free_symbols & set(domain.variables))
 
 
 def _with_reduction(red: FusedSchedulerNode, flat: FusedSchedulerNode, shared: list[str]) -> Iterator[Alignment]:
