@@ -297,7 +297,7 @@ def test_the_exception_table_survives():
 
 def test_it_imports_without_torch_and_without_the_package():
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import roundtrip_stdlib as r, bare_capture.resume, bare_capture.handover\n"
+        "import sys; sys.path.insert(0, sys.argv[1]); import roundtrip_stdlib as r, bare_capture.resume\n"
         "assert 'torch' not in sys.modules and 'fuselab' not in sys.modules\n"
         "assert r.bytecode.disassemble(r.main.__code__)"
     )

@@ -12,9 +12,9 @@ import bare  # noqa: F401
 import pytest
 from bare_capture.bytecode import ENDS, NULL_FIRST, Handler, Instruction, assemble, disassemble, stack_depths, stack_effect
 from bare_capture.emit import Emitter
-from bare_capture.handover import HandOver
 from bare_capture.liveness import reachable
 from bare_capture.resume import live_locals, original_instruction, original_of, resume
+from hand_over import HandOver
 from resume_cases import CASES, LOG, closures, loops, sees_locals, straight
 
 MAX_VISITS = 4

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import opcode
 import sys
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -116,37 +118,40 @@ def _raw(code: CodeType) -> Iterator[_Raw]:
         start, extended = at, 0
 
 
+def _kept(code: CodeType) -> Iterator[tuple[_Raw, list[int]]]:
+    """The native instructions that have a normal form, each with the starts of those before it that have none."""
+    before, skipped = "", list[int]()
+    for raw in _raw(code):
+        before, last = raw.name, before
+        if raw.name in _DROPPED or (raw.name == "POP_TOP" and last == "END_FOR" and VERSION >= (3, 13)):
+            skipped.append(raw.start)
+            continue
+        yield raw, skipped
+        skipped = []
+
+
 def disassemble(code: CodeType) -> Body:
     """The normal form of `code`. Every call makes new Instructions; `index` is the same each time."""
     slots = code.co_varnames + tuple(n for n in code.co_cellvars if n not in code.co_varnames) + code.co_freevars
-    where = [Positions(*p) for p in code.co_positions()]
-    regions = sorted(read_regions(code.co_exceptiontable))
+    where = list(code.co_positions())
     out: list[Instruction] = []
     starts: dict[int, Instruction] = {}
-    jumps: list[tuple[Instruction, int]] = []
-    regional: list[tuple[Instruction, Region]] = []
-    dropped: list[int] = []
-    name = ""
-    for raw in _raw(code):
-        before, name = name, raw.name
-        if name in _DROPPED or (name == "POP_TOP" and before == "END_FOR" and VERSION >= (3, 13)):
-            dropped.append(raw.start)
-            continue
-        region = next((r for r in regions if r.start <= raw.at < r.end), None)
+    raws: list[_Raw] = []
+    for raw, also in _kept(code):
         for instruction in _decode(code, raw, slots):
-            instruction.positions, instruction.index, instruction.offset, instruction.arg = where[raw.at], len(out), 2 * raw.at, raw.arg
-            starts |= {unit: instruction for unit in (*dropped, raw.start) if unit not in starts}
-            dropped.clear()
+            instruction.positions, instruction.index, instruction.offset = Positions(*where[raw.at]), len(out), 2 * raw.at
+            instruction.arg = raw.arg
+            for unit in (raw.start, *also):
+                starts.setdefault(unit, instruction)
             out.append(instruction)
-            if KIND[instruction.opname] == "jump":
-                jumps.append((instruction, _jump_target(raw)))
-            if region:
-                regional.append((instruction, region))
-    for instruction, unit in jumps:
-        instruction.target = starts[unit]
-    handlers = {r: Handler(starts[r.target], r.depth, r.lasti) for r in regions}
-    for instruction, region in regional:
-        instruction.handler = handlers[region]
+            raws.append(raw)
+    for instruction, raw in zip(out, raws, strict=True):
+        if KIND[instruction.opname] == "jump":
+            instruction.target = starts[_jump_target(raw)]
+    for region in read_regions(code.co_exceptiontable):
+        handler = Handler(starts[region.target], region.depth, region.lasti)
+        for n in range(bisect_left(raws, region.start, key=_at), bisect_left(raws, region.end, key=_at)):
+            out[n].handler = handler
     return Body(
         out,
         code.co_name,
@@ -163,6 +168,10 @@ def disassemble(code: CodeType) -> Body:
         code.co_names,
         code.co_consts,
     )
+
+
+def _at(raw: _Raw) -> int:
+    return raw.at
 
 
 def _jump_target(raw: _Raw) -> int:
@@ -476,17 +485,22 @@ def _exception_table(units: list[_Unit], starts: dict[Instruction, int]) -> byte
 # -- the stack --------------------------------------------------------------------------------------------------------
 
 
+@cache
+def _native_effect(number: int, arg: int | None, jump: bool) -> int:
+    return opcode.stack_effect(number, arg, jump=jump)
+
+
 def _effects(i: Instruction, tables: _Tables) -> tuple[int, int, int]:
     """Change of depth if it goes on, if it jumps, and the highest change on the way."""
     depth = high = 0
     units = _lower(i, tables)
     for unit in units:
         number = opcode.opmap[unit.name]
-        depth += opcode.stack_effect(number, unit.arg if number >= opcode.HAVE_ARGUMENT else None, jump=False)
+        depth += _native_effect(number, unit.arg if number >= opcode.HAVE_ARGUMENT else None, False)
         high = max(high, depth)
     if i.target is None:
         return depth, depth, high
-    jumped = opcode.stack_effect(opcode.opmap[units[-1].name], 0, jump=True)
+    jumped = _native_effect(opcode.opmap[units[-1].name], 0, True)
     return depth, jumped, max(high, jumped)
 
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Literal, NamedTuple
 
-from .bytecode import VERSION, Body, Handler, Instruction, assemble, disassemble, stack_depths
+from .bodies import ByCode, body_of
+from .bytecode import VERSION, Body, Handler, Instruction, assemble, stack_depths
 from .emit import Emitter
 from .liveness import Liveness, first_argument, liveness, looks_at_all, reachable
 
@@ -83,26 +84,21 @@ class _Place(NamedTuple):
     indices: list[int]
 
 
-# By identity: code objects that look alike are equal, and one that holds an unhashable constant has no hash.
-_places: dict[int, tuple[weakref.ref[CodeType], _Place]] = {}
-
-
-def _remember(code: CodeType, place: _Place) -> _Place:
-    key = id(code)
-    _places[key] = weakref.ref(code, lambda _: _places.pop(key, None)), place
-    return place
+_places: ByCode[_Place] = ByCode()
 
 
 def _place(code: CodeType) -> _Place:
-    if id(code) in _places:
-        return _places[id(code)][1]
-    body = disassemble(code)
-    return _remember(code, _Place(_Original(weakref.ref(code), body, liveness(body), stack_depths(body)), 0, list(range(len(body)))))
+    place = _places.get(code)
+    if place is not None:
+        return place
+    body = body_of(code)
+    return _places.set(code, _Place(_Original(weakref.ref(code), body, liveness(body), stack_depths(body)), 0, list(range(len(body)))))
 
 
 def original_of(code: CodeType) -> CodeType:
     """The code that `code` resumes; `code` itself if it is no resume function (or if the original is gone)."""
-    return (_places[id(code)][1].original.code() if id(code) in _places else None) or code
+    place = _places.get(code)
+    return (place and place.original.code()) or code
 
 
 def original_instruction(code: CodeType, at: Instruction | int) -> tuple[Body, Instruction]:
@@ -138,13 +134,7 @@ def resume(
     that have a value there (None: all that are live). The same question is answered with the same function as long as it is in use.
     Raises ValueError in a prologue, for a generator or coroutine, and for a depth that cannot be.
     """
-    return resume_original(code, original_instruction(code, at)[1], depth, nulls, bound)
-
-
-def resume_original(
-    code: CodeType, start: Instruction, depth: int | None = None, nulls: Iterable[int] = (), bound: Collection[str] | None = None
-) -> Resume:
-    """`resume` for an instruction of the body that `original_instruction` gives, which is another one if `code` resumes a function."""
+    start = original_instruction(code, at)[1]
     original = _place(code).original
     body = original.body
     depth = original.depths[start] if depth is None else depth
@@ -207,7 +197,7 @@ def _build(original: _Original, shape: _Shape) -> Resume:
             consts=(None,),
         )
     )
-    _remember(code, _Place(original, len(emitter.instructions), [i.index for i in kept]))
+    _places.set(code, _Place(original, len(emitter.instructions), [i.index for i in kept]))
     return Resume(code, arguments)
 
 

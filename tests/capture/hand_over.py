@@ -1,4 +1,4 @@
-"""The end of compiled code at a graph break: the instruction that could not be captured, as it is, then the rest of the function. No torch.
+"""Leave a function at an instruction: run it apart, as it is, then the rest of the function by its resume function.
 
     push the stack values; run the instruction, covered as in the original; call the resume function of what comes next; return
 
@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from types import CodeType
 
-from .bytecode import ENDS, NULL_FIRST, Body, Handler, Instruction, stack_effect
-from .emit import Emitter
-from .resume import Argument, Resume, original_instruction, resume, resume_original
+import bare  # noqa: F401
+from bare_capture.bytecode import ENDS, NULL_FIRST, Body, Handler, Instruction, stack_effect
+from bare_capture.emit import Emitter
+from bare_capture.resume import Argument, Resume, original_instruction, resume
 
 Load = Callable[[Argument], None]
 _CALLS = frozenset(("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
@@ -113,7 +114,7 @@ class HandOver:
         depth = emitter.depth - base
         for index in reversed(range(depth)):
             emitter.store_fast(_slot(index))
-        rest = resume_original(self.code, start, depth, (n for n in nulls if n < depth), self.bound)
+        rest = resume(self.code, start, depth, (n for n in nulls if n < depth), self.bound)
         self._call(rest, lambda a: emitter.take_fast(_slot(a.index)) if a.kind == "stack" else self.load(a))
 
     def _call(self, rest: Resume, load: Load) -> None:
