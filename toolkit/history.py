@@ -70,20 +70,26 @@ class History:
         self.events: list[Event] = []
         self.graphs: list[Graph] = []
         self.kernels = Kernels()
+        self._recording: set[int] = set()
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         me = threading.get_ident()
+        if me in self._recording:
+            yield
+            return
 
         def take(event: Event) -> None:
             if threading.get_ident() == me:
                 self.events.append(event)
 
+        self._recording.add(me)
         listen(take)
         try:
             yield
         finally:
             unlisten(take)
+            self._recording.discard(me)
 
     def breaks(self) -> list[GraphBroken]:
         """Every place where a graph broke, once."""
