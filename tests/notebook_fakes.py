@@ -58,8 +58,8 @@ def story(file: str = FILE, function: str = "forward") -> list[ev.Event]:
             function=function, result="compiled", stages=(("capture", 0.012), ("aot", 0.034), ("build", 0.21)), seconds=0.256, **one
         ),
         ev.GuardFailed(function=function, source="x.size(0)", kind="TENSOR_MATCH", expected="4", found="8", relied_on=f"{file}:13", **at),
+        ev.Recompiled(function=function, version=2, source="x.size(0)", expected="4", found="8", **at),
         ev.FrameSeen(function=function, file=file, line=12, **two),
-        ev.Recompiled(function=function, version=2, source="x.size(0)", expected="4", found="8", **two),
         ev.DimensionMadeDynamic(source="x.size(0)", symbol="s0", reason="it was 4 and then 8", **two),
         ev.CompileFinished(function=function, result="compiled", stages=(("capture", 0.009), ("aot", 0.021)), seconds=0.03, **two),
     ]

@@ -63,6 +63,7 @@ class Rows:
     touched: dict[tuple[str, int], Row] | None = None
     tables: dict[str, dict[int, Row]] = field(default_factory=lambda: {name: {} for name in TABLES})
     dropped: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)  # of functions that are about to be compiled again
     _last_key: dict[str, int] = field(default_factory=dict)
     _index: dict[tuple[Any, ...], Row] = field(default_factory=dict)
     _identity: dict[tuple[str, int], tuple[Any, ...]] = field(default_factory=dict)  # the way back from a row to its key in _index
@@ -138,7 +139,7 @@ class Rows:
 
 
 def _frame_seen(rows: Rows, e: ev.FrameSeen) -> None:
-    row = Compilation(function=e.function, file=e.file, line=e.line)
+    row = Compilation(function=e.function, file=e.file, line=e.line, version=rows.versions.pop(e.function, 1))
     rows.put("compilations", e, row)
     rows.remember("compilations", row, e.compile_id)
 
@@ -171,10 +172,7 @@ def _recompiled(rows: Rows, e: ev.Recompiled) -> None:
         e,
         Recompilation(function=e.function, version=e.version, source=e.source, expected=e.expected, found=e.found, relied_on=relied_on),
     )
-    row = rows.compilation(e)
-    if row is not None and row.function == e.function:
-        row.version = e.version
-        rows.touch("compilations", row)
+    rows.versions[e.function] = e.version  # of the compilation that begins now
 
 
 def _broken(rows: Rows, e: ev.GraphBroken) -> None:
