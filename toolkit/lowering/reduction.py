@@ -98,6 +98,11 @@ def nansum(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False, *, 
     return sum_(b, real, dim, keepdim, dtype=dtype)
 
 
+@lowers("count_nonzero.default", "count_nonzero.dim_IntList")
+def count_nonzero(b: Builder, x: TensorBox, dim: Any = None) -> TensorBox:
+    return NotImplemented if x.dtype.is_complex else sum_(b, cast(b, x, torch.bool), dim)
+
+
 # -- extremes ---------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from .build import Builder, expr, exprs
 from .pointwise import clone
 from .promotion import broadcast
 from .reshape import flat_index, inferred, reshape_reindex
-from .table import lowers
+from .table import RULES, lowers
 
 
 def view_of(x: TensorBox, size: Sequence[Expr], reindex: Reindex) -> TensorBox:
@@ -97,6 +97,9 @@ def squeeze(b: Builder, x: TensorBox, dim: Any = None) -> TensorBox:
         return tuple(ZERO if d in gone else next(rest) for d in range(rank))
 
     return view_of(x, [n for d, n in enumerate(x.size) if d not in gone], reindex)
+
+
+RULES[torch.ops.prims.squeeze.default] = squeeze
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------

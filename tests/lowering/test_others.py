@@ -1,0 +1,84 @@
+"""Creation, pooling, upsampling, extern kernels, fallbacks, provenance."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from fuselab.toolkit import options
+from fuselab.toolkit.events import FellBack, Recorder
+from fuselab.toolkit.loops.ir import ExternKernel
+
+from .agree import agrees, lowered, names
+from .test_pointwise import data
+
+
+def test_creation():
+    agrees(lambda x: [torch.arange(5) + x, torch.arange(2, 9, 3), torch.arange(0.5, 3, 0.25), torch.linspace(0, 1, 7), torch.zeros(2, 3) + 1], data(torch.float32, 5))
+    agrees(lambda x: [torch.full((2,), 3), torch.ones_like(x), torch.full_like(x, 2.5), torch.eye(3, 4), torch.tril(torch.ones(3, 3, dtype=torch.bool)), x.new_zeros(2)], data(torch.bfloat16, 5))
+    agrees(lambda x: torch.arange(x.shape[0], dtype=torch.float64) * 0.1, data(torch.float32, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_pooling(layout, dtype):
+    x = data(dtype, 2, 3, 8, 9).to(memory_format=layout)
+    agrees(lambda x: [F.max_pool2d(x, 2), F.max_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x, (4, 3))], x)
+    agrees(lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), x)
+
+
+def test_positions_of_pooled_maxima():
+    x = torch.randperm(2 * 3 * 8 * 9).reshape(2, 3, 8, 9).float()
+    agrees(lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), x)
+    agrees(lambda x: F.max_pool2d(x, 2, return_indices=True), x)
+
+
+def test_upsampling():
+    x = data(torch.float32, 2, 3, 4, 5)
+    agrees(lambda x: [F.interpolate(x, scale_factor=2), F.interpolate(x, size=(8, 15)), F.interpolate(x, scale_factor=2, mode="bilinear")], x)
+
+
+def test_matmuls_write_into_our_memory():
+    graph = agrees(lambda x, w, b: [F.linear(x, w, b), x @ w.t(), torch.bmm(x[None], w.t()[None])], data(torch.float32, 4, 5), data(torch.float32, 6, 5), data(torch.float32, 6))
+    assert all(o.out is not None for o in graph.operations if isinstance(o, ExternKernel))
+
+
+def test_convolution_and_attention_are_extern_but_no_fallback():
+    agrees(lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)), data(torch.float32, 2, 3, 6, 6), data(torch.float32, 4, 3, 3, 3), data(torch.float32, 4))
+    q = data(torch.float32, 2, 2, 8, 4)
+    agrees(lambda q: F.scaled_dot_product_attention(q, q, q), q)
+
+
+def test_a_fallback_says_which_op_and_why():
+    with Recorder() as recorder:
+        agrees(lambda x: torch.sort(x * 2, 0)[0] + 1, data(torch.float32, 4, 3), falls_back=True)
+    assert [(e.op, e.reason) for e in recorder.of(FellBack)] == [("aten.sort.default", "sorting")]
+
+
+def test_results_nobody_takes_are_not_made():
+    assert names(agrees(lambda x: torch.sort(x, 0)[0], data(torch.float32, 4, 3), falls_back=True)) == ["sort_0", "sort_1"]
+
+
+def test_random_numbers_are_those_of_eager():
+    def fn(x):
+        return F.dropout(x, 0.5) + torch.rand_like(x)
+
+    x = data(torch.float32, 50)
+    run = lowered(fn, x)[1]
+    torch.manual_seed(3)
+    want = fn(x)
+    torch.manual_seed(3)
+    torch.testing.assert_close(run(x)[0], want)
+
+
+def test_without_inlining_every_step_is_a_buffer():
+    with options.using(inlining=False):
+        assert names(agrees(lambda x: torch.relu(x * 2) + 1, data(torch.float32, 4))) == ["mul_0", "relu_1", "add_2"]
+
+
+def test_what_is_used_twice_and_costs_much_is_a_buffer():
+    assert names(agrees(lambda x: (torch.exp(x) + 1, torch.exp(x) * 2), data(torch.float32, 4)))[0] == "exp_0"
+    assert names(agrees(lambda x: ((x + 1) * 2, (x + 1) * 3), data(torch.float32, 4))) == ["mul_0", "mul_1"]
+
+
+def test_data_dependent_sizes():
+    agrees(lambda x: torch.nonzero(x > 0).sum(0), data(torch.float32, 9), falls_back=True)
