@@ -27,7 +27,7 @@ from .hook import Entry, FrameView, Skip, disabled
 from .interpreter import Interpreter, ReachedBreak
 from .record import CodeRecord, History
 from .source import LocalSource
-from .state import preserved_state
+from .state import leaving_state, preserved_state
 from .trace import Trace
 from .variables.base import LazyVariable, VariableTracker
 from .variables.cells import CellVariable, OwnCellSource
@@ -137,8 +137,10 @@ class Capture:
             return None
         emit(GraphCaptured(function=frame.code.co_qualname, nodes=count, inputs=len(graph.inputs), text=lambda: text_of_graph(gm)))
         trace.torch_guards()
-        with torch.set_grad_enabled(trace.grad_at_start), shapes.at(trace.fake, trace.line):
-            return disabled(self.compile_graph(gm, [i.example for i in graph.inputs]))
+        trace.state_at_start.restore()
+        with shapes.at(trace.fake, trace.line):
+            compiled = self.compile_graph(gm, [i.example for i in graph.inputs])
+            return disabled(leaving_state(compiled) if ending.state_changes else compiled)
 
 
 def top_interpreter(trace: Trace, frame: FrameView) -> Interpreter:

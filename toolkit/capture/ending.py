@@ -12,8 +12,6 @@ from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from .breaks import SkipFrame
 from .bytecode import NULL_FIRST, VERSION, Body, Handler, Instruction, assemble
 from .emit import Emitter
@@ -22,6 +20,7 @@ from .operands import operand_count, result_count
 from .rebuild import Rebuilder
 from .resume import Resume, live_locals, original_instruction, original_of, resume
 from .liveness import reachable, successors
+from .state import TorchState
 from .variables.base import VariableTracker
 from .variables.constant import NULL
 
@@ -41,6 +40,7 @@ class Ending:
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.tx = trace, trace.top
+        self.state_changes = False  # is the state of torch another one at the end?
         self.emit = Emitter(positions=self.tx.instruction.positions)
         self.out = Rebuilder(trace, self.emit)
 
@@ -110,12 +110,12 @@ class Ending:
             self.out.replay()
 
     def _torch_state(self) -> None:
-        """Grad mode as the trace left it: a compiled graph leaves it as it found it."""
-        now = torch.is_grad_enabled()
-        if now != self.trace.grad_at_start:
-            self.emit.load_const(torch._C._set_grad_enabled)
-            self.emit.load_const(now)
-            self.emit.call(1)
+        """Grad mode and autocast as the trace left them: a compiled graph leaves them as it found them."""
+        now = TorchState.now()
+        if now != self.trace.state_at_start:
+            self.state_changes = True
+            self.emit.load_const(now.restore)
+            self.emit.call(0)
             self.emit.pop_top()
 
     # -- the breaking instruction -----------------------------------------------------------------------------------------------

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -12,17 +15,50 @@ from .. import _torch
 DEVICES = ("cpu", "cuda")
 
 
+@dataclass(frozen=True)
+class TorchState:
+    """What context managers of torch change. `autocast`: device, whether it is on, its dtype; `nesting`: how many autocast blocks are open."""
+
+    grad: bool
+    autocast: tuple[tuple[str, bool, torch.dtype], ...]
+    cache: bool
+    nesting: int
+
+    @staticmethod
+    def now() -> TorchState:
+        nesting = torch.autocast_increment_nesting() - 1
+        torch.autocast_decrement_nesting()
+        states = tuple((device, *_torch.autocast_state(device)) for device in DEVICES)
+        return TorchState(torch.is_grad_enabled(), states, torch.is_autocast_cache_enabled(), nesting)
+
+    def restore(self) -> None:
+        torch._C._set_grad_enabled(self.grad)
+        for device, enabled, dtype in self.autocast:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(self.cache)
+        while (nesting := torch.autocast_increment_nesting()) <= self.nesting:
+            pass
+        while nesting > self.nesting:
+            nesting = torch.autocast_decrement_nesting()
+
+
 @contextlib.contextmanager
 def preserved_state() -> Iterator[None]:
     """Whatever the block does to grad mode and autocast is undone at its end."""
-    grad = torch.is_grad_enabled()
-    autocast = {d: _torch.autocast_state(d) for d in DEVICES}
-    cache = torch.is_autocast_cache_enabled()
+    before = TorchState.now()
     try:
         yield
     finally:
-        torch._C._set_grad_enabled(grad)
-        for device, (enabled, dtype) in autocast.items():
-            torch.set_autocast_enabled(device, enabled)
-            torch.set_autocast_dtype(device, dtype)
-        torch.set_autocast_cache_enabled(cache)
+        before.restore()
+
+
+def leaving_state(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """`compiled`, whose graph changes the state of torch, so that it leaves it as it was."""
+
+    @functools.wraps(compiled, updated=())
+    def call(*args: Any) -> Any:
+        with preserved_state():
+            return compiled(*args)
+
+    return call

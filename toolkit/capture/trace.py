@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .. import _torch, shapes
+from .. import shapes
 from ..provenance import UserLine
 from .assumptions import Guard, GuardKind, OverlapSpec, ShapeCheck
 from .checks import overlap_groups
@@ -20,7 +20,7 @@ from .effects import Effects
 from .graph import GraphBuilder
 from .guards import GuardSet
 from .source import ConstSource, SizeSource, Source, StrideSource
-from .state import DEVICES
+from .state import DEVICES, TorchState
 from .variables.cells import OwnCellSource
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ class Trace:
         self.steps = 0
         self.raised_at: int | None = None  # the step of the top frame where the exception that is on its way was raised
         self.resumes: list[CodeType] = []
-        self.grad_at_start = torch.is_grad_enabled()
+        self.state_at_start = TorchState.now()
+        self.grad_at_start = self.state_at_start.grad
         self.classes: set[type] = set()  # those whose attributes are guarded
 
     @property
@@ -113,8 +114,9 @@ class Trace:
         self.guards.add(Guard(GuardKind.GRAD_MODE, None, self.grad_at_start))
         self.guards.add(Guard(GuardKind.DEFAULT_DTYPE, None, torch.get_default_dtype()))
         devices = {"cpu"} | {i.value.device.type for i in self.graph.inputs if isinstance(i.value, torch.Tensor)}
-        for device in sorted(devices & set(DEVICES)):
-            self.guards.add(Guard(GuardKind.AUTOCAST, None, (device, *_torch.autocast_state(device))))
+        for device, enabled, dtype in self.state_at_start.autocast:
+            if device in devices:
+                self.guards.add(Guard(GuardKind.AUTOCAST, None, (device, enabled, dtype)))
         self._alias_guards([i for i in self.graph.inputs if isinstance(i.value, torch.Tensor)])
 
     def object_guards(self) -> None:

@@ -116,6 +116,14 @@ def _dict(tx: Interpreter, value: VariableTracker | None = None, /, **named: Var
     return made
 
 
+@rule(dict.fromkeys)
+def _from_keys(tx: Interpreter, keys: VariableTracker, value: VariableTracker | None = None) -> VariableTracker:
+    made = DictVariable()
+    for key in tx.unpack(keys):
+        made.put(tx, key, value if value is not None else tx.wrap_constant(None))
+    return made
+
+
 @rule(collections.OrderedDict)
 def _ordered_dict(tx: Interpreter, value: VariableTracker | None = None, /, **named: VariableTracker) -> VariableTracker:
     made = DictVariable(kind=collections.OrderedDict)

@@ -63,6 +63,16 @@ _STATE = (
 )  # fmt: skip
 torch_calls.RULES.update({function: _changes_state(function) for function in _STATE})
 
+# What the code of torch's context managers asks, answered once and for all.
+_ASKED = (torch._C._get_privateuse1_backend_name, torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack)
+
+
+def _folded(function: Callable[..., Any]) -> torch_calls.Rule:
+    return lambda tx, args, kwargs: torch_calls.fold(function, tx, args, kwargs)
+
+
+torch_calls.RULES.update({function: _folded(function) for function in _ASKED})
+
 
 # -- contexts without effect on what is computed ------------------------------------------------------------------------------------
 

@@ -155,6 +155,11 @@ def _bind_slot(tx: Interpreter, found: Found, instance: VariableTracker | None, 
     return instance.slot(tx, found)  # type: ignore[attr-defined]
 
 
+def _bind_class_slot(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+    """`dict.fromkeys`, `itertools.chain.from_iterable`."""
+    return tx.wrap_constant(getattr(cls.real(), found.name))
+
+
 def _bind_other(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
     if instance is None:
         return found.variable(tx)
@@ -176,5 +181,6 @@ _BINDING = (
     (property, _bind_property),
     ((types.MethodDescriptorType, types.WrapperDescriptorType, functools._lru_cache_wrapper), _bind_function),
     (types.MemberDescriptorType, _bind_slot),
-    ((types.GetSetDescriptorType, types.ClassMethodDescriptorType), _bind_slot),
+    (types.GetSetDescriptorType, _bind_slot),
+    (types.ClassMethodDescriptorType, _bind_class_slot),
 )

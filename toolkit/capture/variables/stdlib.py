@@ -196,6 +196,20 @@ def _prod(tx: Interpreter, values: VariableTracker, *, start: VariableTracker | 
     return total
 
 
+# -- exceptions being handled ----------------------------------------------------------------------------------------------------
+
+
+@rule(sys.exc_info)
+def _exc_info(tx: Interpreter) -> VariableTracker:
+    none, error = tx.wrap_constant(None), tx.trace.handled
+    return TupleVariable([tx.wrap_constant(error.python_type()), error, none] if error is not None else [none] * 3)
+
+
+@rule(sys.exception)
+def _exception(tx: Interpreter) -> VariableTracker:
+    return tx.trace.handled or tx.wrap_constant(None)
+
+
 # -- random and time ------------------------------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,123 @@
+"""collections.deque."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..guards import GuardKind
+from ..source import AttrSource, ItemSource
+from .base import LazyVariable, VariableTracker
+from .containers import ListVariable, index_of
+from .rules import none_given, rule
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+    from ..source import Source
+
+
+class DequeVariable(ListVariable):
+    """A list with two ends; `maxlen` None is unbounded."""
+
+    kind = collections.deque
+
+    def __init__(self, items: Sequence[VariableTracker], maxlen: int | None = None, source: Source | None = None) -> None:
+        super().__init__(items, source)
+        self.maxlen = maxlen
+
+    def made(self, items: Sequence[VariableTracker]) -> VariableTracker:
+        return DequeVariable(items, self.maxlen)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return tx.wrap_constant(self.maxlen) if name == "maxlen" else super().get_attr(tx, name)
+
+    def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        if isinstance(index_of(tx, key), slice):
+            tx.raise_error(TypeError, "sequence index must be integer, not 'slice'")
+        return super().get_item(tx, key)
+
+    def _place(self, tx: Interpreter, index: Any, what: str = "index") -> int:
+        if isinstance(index, int) and not -len(self.items) <= index < len(self.items):
+            tx.raise_error(IndexError, "deque index out of range")
+        return super()._place(tx, index, what)
+
+    def _bounded(self, tx: Interpreter, from_left: bool = True) -> VariableTracker:
+        """After growth: what no longer fits falls off the other end."""
+        if self.maxlen is not None and len(self.items) > self.maxlen:
+            over = len(self.items) - self.maxlen
+            self.items = self.items[over:] if from_left else self.items[: self.maxlen]
+        return self._done(tx)
+
+    def method_append(self, tx: Interpreter, value: VariableTracker) -> VariableTracker:
+        self.items.append(value)
+        return self._bounded(tx)
+
+    def method_appendleft(self, tx: Interpreter, value: VariableTracker) -> VariableTracker:
+        self.items.insert(0, value)
+        return self._bounded(tx, from_left=False)
+
+    def method_extend(self, tx: Interpreter, values: VariableTracker) -> VariableTracker:
+        self.items.extend(tx.unpack(values))
+        return self._bounded(tx)
+
+    def method_extendleft(self, tx: Interpreter, values: VariableTracker) -> VariableTracker:
+        self.items[:0] = tx.unpack(values)[::-1]
+        return self._bounded(tx, from_left=False)
+
+    def method_pop(self, tx: Interpreter, index: VariableTracker | None = None) -> VariableTracker:
+        return self._take(tx, -1)
+
+    def method_popleft(self, tx: Interpreter) -> VariableTracker:
+        return self._take(tx, 0)
+
+    def _take(self, tx: Interpreter, at: int) -> VariableTracker:
+        if not self.items:
+            tx.raise_error(IndexError, "pop from an empty deque")
+        value = tx.realize(self.items.pop(at))
+        tx.effects.change(self)
+        return value
+
+    def method_rotate(self, tx: Interpreter, n: VariableTracker | None = None) -> VariableTracker:
+        by = (1 if n is None else index_of(tx, n)) % max(1, len(self.items))
+        self.items = self.items[-by:] + self.items[:-by] if by else self.items
+        return self._done(tx)
+
+    def method_copy(self, tx: Interpreter) -> VariableTracker:
+        return DequeVariable(self.items, self.maxlen)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(collections.deque)
+        super().rebuild(out)
+        out.emit.load_const(self.maxlen)
+        out.emit.call(2)
+
+    def replay(self, out: Rebuilder) -> None:
+        """self.clear(); self.extend([...])"""
+        super().rebuild(out)
+        fresh = out.keep()
+        for method, given in ((collections.deque.clear, False), (collections.deque.extend, True)):
+            out.load_object(method)
+            out.value(self)
+            if given:
+                out.load_kept(fresh)
+            out.emit.call(1 + given)
+            out.emit.pop_top()
+
+
+@rule(collections.deque)
+def _deque(tx: Interpreter, iterable: VariableTracker | None = None, maxlen: VariableTracker | None = None) -> VariableTracker:
+    made = DequeVariable([], None if none_given(maxlen) else maxlen.constant())  # type: ignore[union-attr]
+    if iterable is not None:
+        made.method_extend(tx, iterable)
+    return made
+
+
+def wrap_deque(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    if type(value) is not collections.deque:
+        return None
+    tx.guard(GuardKind.TYPE_IS, source, collections.deque)
+    tx.guard(GuardKind.LENGTH_IS, source, len(value))
+    tx.guard(GuardKind.CONSTANT_EQUALS, AttrSource(source, "maxlen"), value.maxlen)
+    return DequeVariable([LazyVariable(v, ItemSource(source, n)) for n, v in enumerate(value)], value.maxlen, source)
