@@ -7,6 +7,7 @@ reaching that step the graph so far is compiled and the rest of the frame runs t
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -79,7 +80,7 @@ class Capture:
     # -- one attempt --------------------------------------------------------------------------------------------------------
 
     def _attempt(self, frame: FrameView, record: CodeRecord) -> Entry | Skip:
-        with preserved_state(), _deep_recursion():
+        with preserved_state(), _deep_recursion(), _without_collections():
             trace = Trace(record, self.dynamic)
             tx = top_interpreter(trace, frame)
             try:
@@ -161,6 +162,18 @@ def text_of_graph(gm: torch.fx.GraphModule) -> str:
         lines = node.meta.get("lines") or ()
         rows.append(node.format_node() + (f"  # {lines[0]}" if lines and node.op != "placeholder" else ""))
     return "\n".join(filter(None, rows))
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """A trace makes many objects that live on; looking through them again and again takes longer than the trace."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -44,6 +44,7 @@ class Interpreter(Opcodes, Operations):
         self.index = 0  # of the instruction that runs
         self.next = 0  # of the one that runs after it
         self.steps = 0
+        self._place: tuple[Any, UserLine] = None, UserLine("", 0)
         self.kw_names: tuple[str, ...] = ()
         self.result: VariableTracker | None = None
         self.yielded: VariableTracker | None = None
@@ -168,13 +169,15 @@ class Interpreter(Opcodes, Operations):
 
     def here(self) -> UserLine:
         """The line of this activation's instruction."""
-        line = self.instruction.positions.lineno
-        return UserLine(self.code.co_filename, line or self.code.co_firstlineno, self.code.co_name)
+        instruction = self.body.instructions[self.index]
+        if instruction is not self._place[0]:
+            line = instruction.positions.lineno or self.code.co_firstlineno
+            self._place = instruction, UserLine(self.code.co_filename, line, self.code.co_name)
+        return self._place[1]
 
     def line(self) -> UserLine | None:
         """The user's line the trace is at."""
-        lines = self.trace.user_lines()
-        return lines[0] if lines else None
+        return self.trace.line()
 
     def raise_user(self, exception: VariableTracker) -> NoReturn:
         """The traced program raises `exception` (an instance, not a class)."""

@@ -5,6 +5,7 @@ A trace is thrown away and begun again whenever it learns something (`breaks.Res
 
 from __future__ import annotations
 
+import functools
 import os
 import sysconfig
 from types import CodeType
@@ -39,6 +40,7 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _SITE = tuple({sysconfig.get_path("purelib") + os.sep, sysconfig.get_path("platlib") + os.sep})
 
 
+@functools.cache
 def is_library(filename: str) -> bool:
     """Is it a file of torch, the standard library, or ours: nothing a user would call their line?"""
     if filename.startswith((_TORCH, _OURS)):
@@ -82,18 +84,16 @@ class Trace:
     def guard(self, kind: GuardKind, source: Source | None, expected: Any = None) -> None:
         """Assume it, and have it checked before the compiled code runs again. Nothing to check of what we hold ourselves."""
         if source is not None and not isinstance(source, ConstSource):
-            lines = self.user_lines()
-            self.guards.add(Guard(kind, source, expected, lines[0] if lines else None))
+            self.guards.add(Guard(kind, source, expected, self.line()))
 
     def user_lines(self) -> tuple[UserLine, ...]:
         """Where the trace is, innermost first, without lines of libraries; if all are, the innermost of all."""
-        lines = [tx.here() for tx in reversed(self.stack)]
-        return tuple(line for line in lines if not is_library(line.file)) or tuple(lines[:1])
+        found = [tx.here() for tx in reversed(self.stack) if not is_library(tx.code.co_filename)]
+        return tuple(found or [tx.here() for tx in self.stack[-1:]])
 
     def line(self) -> UserLine | None:
         """The innermost user's line, for guards on sizes."""
-        lines = self.user_lines() if self.stack else ()
-        return lines[0] if lines else None
+        return self._user_frame().here() if self.stack else None
 
     def locate(self, broken: BreakGraph) -> None:
         """Note where the trace is, the first time `broken` is met."""
