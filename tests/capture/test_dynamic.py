@@ -1,0 +1,113 @@
+"""Sizes and integers that vary become symbols at the second compilation; everything else stays a number."""
+
+import torch
+from eager import Captured, check
+from fuselab.toolkit.events import DimensionMadeDynamic, DimensionSpecialised
+
+
+def rows(n, m=4):
+    return torch.randn(n, m)
+
+
+def test_a_batch_size_that_varies_compiles_twice():
+    def fn(x):
+        return (x * x.shape[0]).sum(0) / x.size(0), x.shape
+
+    captured = Captured(fn)
+    for n in (3, 5, 7, 11):
+        x = rows(n)
+        out, expected = captured(x), fn(x)
+        assert torch.allclose(out[0], expected[0]) and out[1] == expected[1]
+    assert len(captured.graphs) == 2
+    assert [e.source for e in captured.of(DimensionMadeDynamic)] == ["x.size(0)"]
+
+
+def test_sizes_zero_and_one_are_compiled_on_their_own():
+    def fn(x):
+        return x + x.shape[0]
+
+    captured = Captured(fn)
+    for n in (3, 5, 1, 0, 8, 9):
+        x = rows(n)
+        assert torch.equal(captured(x), fn(x))
+    assert len(captured.graphs) == 4
+
+
+def test_dynamic_from_the_start():
+    def fn(x):
+        return x.view(-1, 2).relu(), x.numel()
+
+    captured = Captured(fn, dynamic=True)
+    for n in (3, 5, 8):
+        x = rows(n)
+        out, expected = captured(x), fn(x)
+        assert torch.equal(out[0], expected[0]) and out[1] == expected[1]
+    assert len(captured.graphs) == 1
+
+
+def test_a_branch_on_a_size_is_a_guard():
+    def fn(x):
+        if x.shape[0] > 4:
+            return x + 1
+        return x - 1
+
+    captured = Captured(fn, dynamic=True)
+    for n in (3, 2, 5, 6, 4):
+        x = rows(n)
+        assert torch.equal(captured(x), fn(x))
+    assert len(captured.graphs) == 2
+
+
+def test_a_size_that_must_be_a_number_is_said_to_be():
+    def fn(x):
+        return [x + i for i in range(x.shape[0])]
+
+    captured = Captured(fn, dynamic=True)
+    assert len(captured(rows(3))) == 3
+    assert len(captured(rows(2))) == 2
+    assert [e.value for e in captured.of(DimensionSpecialised)] == ["3", "2"]
+
+
+def test_integers_that_vary():
+    def fn(x, n, scale=1.0):
+        return x * n + scale, n + 1
+
+    captured = Captured(fn)
+    for n in (3, 4, 5, 9):
+        x = rows(2)
+        out, expected = captured(x, n), fn(x, n)
+        assert torch.equal(out[0], expected[0]) and out[1] == expected[1] and type(out[1]) is int
+    assert len(captured.graphs) == 2
+
+
+def test_sizes_of_two_inputs_that_vary_together():
+    def fn(x, y):
+        return torch.cat([x, y], 0).sum() + (x.shape[0] == y.shape[0])
+
+    captured = Captured(fn)
+    for n, m in ((3, 3), (5, 5), (6, 6), (6, 7), (8, 9)):
+        x, y = rows(n), rows(m)
+        assert torch.allclose(captured(x, y), fn(x, y))
+    assert len(captured.graphs) <= 3
+
+
+def test_resume_functions_have_their_own_sizes():
+    def fn(x):
+        y = x + 1
+        n = y.sum().item()
+        return y.reshape(y.shape[0] * 2, -1) * (2 if n < 1e9 else 1)
+
+    captured = Captured(fn)
+    for n in (2, 4, 6, 8):
+        x = rows(n)
+        assert torch.allclose(captured(x), fn(x))
+    assert len(captured.graphs) == 4
+
+
+def test_arithmetic_on_sizes():
+    def fn(x):
+        n, m = x.shape
+        k = (n * m) // 2 - max(n, m) + min(n, 2)
+        return x.new_zeros(n + 1, m) + k, f"{m}", int(n / 2), -n, n % 3 == 0
+
+    check(fn, rows(6), dynamic=True, breaks=0, graphs=1)
