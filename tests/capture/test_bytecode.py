@@ -346,3 +346,28 @@ def test_what_is_behind_a_return_is_not_reachable():
     body = body_of("def f(a):\n if a:\n  return 1\n return 2")
     returned = next(i for i in body if i.lineno == 4)
     assert {i.lineno for i in reachable(body, returned)} == {4}
+
+
+# -- code that others watch ---------------------------------------------------------------------------------------------
+
+
+def test_a_traced_and_specialised_function_reads_as_it_was_compiled():
+    def summed(n):
+        total = 0
+        for i in range(n):
+            total += i
+        return total
+
+    def trace(frame, event, arg):
+        frame.f_trace_opcodes = True
+        return trace
+
+    assert {summed(3) for _ in range(100)} == {3}
+    before, old = summed.__code__.co_code, sys.gettrace()
+    sys.settrace(trace)
+    try:
+        summed(3)
+        again = assemble(disassemble(summed.__code__))
+    finally:
+        sys.settrace(old)
+    assert again.co_code == before
