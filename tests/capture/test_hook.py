@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
+import os
+import subprocess
 import sys
 import threading
 import traceback
 import types
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
@@ -491,6 +495,43 @@ def test_the_cycle_of_globals_and_wrapper_is_collected():
     assert dead() is None
 
 
+def test_the_cycle_through_a_constant_of_compiled_code_is_collected():
+    def make(view):
+        code = (lambda n: "constant").__code__
+        holder.append(f)
+        return Entry(GuardSet(), code.replace(co_consts=tuple(holder if c == "constant" else c for c in code.co_consts)))
+
+    holder = []
+    f = compile_with(make, identity)
+    assert f(1) is holder
+    gc.collect()
+    assert f(1) is holder
+    dead = weakref.ref(f)
+    del f, holder, make
+    gc.collect()
+    assert dead() is None
+
+
+def test_constants_of_compiled_code_that_somebody_holds_stay():
+    class Kept:
+        pass
+
+    def make(view):
+        code = (lambda n: "constant").__code__
+        return Entry(GuardSet(), code.replace(co_consts=tuple([Kept()] if c == "constant" else c for c in code.co_consts)))
+
+    f = compile_with(make, identity)
+    kept = weakref.ref(f(1)[0])
+    code = f.cache.versions()[0].code
+    function = types.FunctionType(code, {})
+    del f, code
+    gc.collect()
+    assert function(1)[0] is kept()
+    del function
+    gc.collect()
+    assert kept() is None
+
+
 def test_each_thread_has_its_own_compiler():
     def where(x):
         return "eager"
@@ -510,6 +551,59 @@ def test_each_thread_has_its_own_compiler():
         t.join()
     assert results == [True] * 3
     assert not _frame.is_installed()
+
+
+PEERS = """
+import torch
+from hook_fakes import compile_with, entry
+from fuselab.toolkit.capture import _frame
+from fuselab.toolkit.capture.hook import Skip
+
+peer = torch.compile(lambda x: x + 1, backend="eager")
+
+def double(x):
+    return x * 2
+
+ours = compile_with(lambda view: entry(lambda x: "compiled"), double, only=("double",))
+
+def both(x):
+    torch._dynamo.graph_break()
+    return peer(x).item(), ours(x)
+
+inside_ours = compile_with(lambda view: Skip(), both)
+inside_peer = torch.compile(both, backend="eager")
+for _ in range(2):
+    for fn in (both, inside_ours, inside_peer, compile_with(lambda view: Skip(), inside_peer)):
+        assert fn(torch.ones(())) == (2.0, "compiled"), fn
+        assert not _frame.is_installed()
+"""
+
+
+def test_our_hook_and_the_peers_nest_either_way():
+    done = subprocess.run(
+        [sys.executable, "-c", PEERS], cwd=Path(__file__).parent, env=_child_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def _child_environment():
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+
+
+def test_methods_that_libraries_generate_are_not_captured():
+    @dataclasses.dataclass
+    class Record:  # its __init__ has no file, but globals of this module
+        a: int
+
+    space = {"__name__": "torch.somewhere"}
+    exec("def made(x): return x", space)
+
+    def outer(x):
+        return Record(x), space["made"](x)
+
+    f = compile_with(as_is, outer)
+    f(1)
+    assert f.cache.compiler.seen == ["outer", "__init__"]
 
 
 def test_hundred_thousand_calls_leak_nothing():

@@ -89,7 +89,7 @@ struct Extra {
 
 static Py_ssize_t extra_index = -1;
 static PyTypeObject VersionType, CacheType, HookedType, DisabledType;
-static PyObject *never_captured; /* (code) -> bool */
+static PyObject *never_captured; /* (code, globals) -> bool */
 
 static _Thread_local struct {
     Cache *active;
@@ -372,12 +372,12 @@ static PyObject *run_captured(PyThreadState *thread, Frame *frame, Extra *extra,
 
 /* -- the evaluator ------------------------------------------------------------------------------------------------------------ */
 
-static Extra *first_sight(PyCodeObject *code) { /* NULL with an exception */
+static Extra *first_sight(PyCodeObject *code, PyObject *globals) { /* NULL with an exception */
     Extra *extra = PyMem_Calloc(1, sizeof *extra);
     if (extra == NULL) return (Extra *)PyErr_NoMemory();
     extra->code = code;
     Cache *active = switch_to(NULL);
-    int never = never_captured ? truth_of_call(PyObject_CallOneArg(never_captured, (PyObject *)code)) : 0;
+    int never = never_captured ? truth_of_call(PyObject_CallFunctionObjArgs(never_captured, code, globals, NULL)) : 0;
     switch_to(active);
     if (never < 0) PyErr_Clear();
     extra->flags = never ? NEVER : 0;
@@ -388,10 +388,10 @@ static Extra *first_sight(PyCodeObject *code) { /* NULL with an exception */
     return NULL;
 }
 
-static Extra *extra_of(PyCodeObject *code) {
+static Extra *extra_of(PyCodeObject *code, PyObject *globals) {
     void *extra = NULL;
     if (get_extra((PyObject *)code, extra_index, &extra) < 0) PyErr_Clear();
-    return extra ? extra : first_sight(code);
+    return extra ? extra : first_sight(code, globals);
 }
 
 static int is_wanted(const Extra *extra, Frame *frame, const Cache *cache) {
@@ -404,7 +404,7 @@ static PyObject *evaluate(PyThreadState *thread, Frame *frame, int throwing) {
     Cache *cache = here.active;
     if (cache == NULL || throwing) return run_as_is(thread, frame, throwing);
     PyCodeObject *code = FRAME_CODE(frame);
-    Extra *extra = extra_of(code);
+    Extra *extra = extra_of(code, frame->f_globals);
     if (extra == NULL) { PyErr_Clear(); return run_as_is(thread, frame, 0); }
     if ((extra->flags & NEVER) && ((PyObject *)code != cache->root || !is_wanted(extra, frame, cache))) return run_as_is(thread, frame, 0);
     return run_captured(thread, frame, extra, cache);
@@ -421,7 +421,7 @@ static PyObject *set_never_captured(PyObject *self, PyObject *function) {
 
 static PyObject *skip(PyObject *self, PyObject *code) {
     if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object is needed");
-    Extra *extra = extra_of((PyCodeObject *)code);
+    Extra *extra = extra_of((PyCodeObject *)code, Py_None);
     if (extra == NULL) return NULL;
     extra->flags |= NEVER;
     Py_RETURN_NONE;
@@ -434,7 +434,7 @@ static PyObject *is_installed(PyObject *self, PyObject *ignored) {
 }
 
 static PyMethodDef functions[] = {
-    {"set_never_captured", set_never_captured, METH_O, "The function (code) -> bool asked at the first sight of a code object."},
+    {"set_never_captured", set_never_captured, METH_O, "The function (code, globals) -> bool asked at the first sight of a code object."},
     {"skip", skip, METH_O, "Frames of this code run as they are, unless it is a cache's root."},
     {"active", active, METH_NOARGS, "The Cache active in this thread, or None."},
     {"is_installed", is_installed, METH_NOARGS, "Whether our evaluator is the interpreter's now."},

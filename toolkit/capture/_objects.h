@@ -9,7 +9,7 @@ static PyObject *bound_to(PyObject *self, PyObject *object, PyObject *type) { /*
 static PyObject *version_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     PyObject *program, *code, *globals, *entry;
     if (!PyArg_ParseTuple(args, "O!O!O!O", &ProgramType, &program, &PyCode_Type, &code, &PyDict_Type, &globals, &entry)) return NULL;
-    Extra *extra = extra_of((PyCodeObject *)code);
+    Extra *extra = extra_of((PyCodeObject *)code, globals);
     if (extra == NULL) return NULL;
     extra->flags |= NEVER; /* compiled code itself is not captured */
     Version *v = (Version *)type->tp_alloc(type, 0);
@@ -22,7 +22,16 @@ static PyObject *version_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     return (PyObject *)v;
 }
 
+/* Code objects hide their constants from the garbage collector, and compiled code holds much of what it needs as constants: tensors,
+   graphs, perhaps its own wrapper. So a version shows the constants itself, as long as nobody else can reach the code: its owners are
+   the version and its function, if nobody else has that. A running frame would be one more. */
+static int code_is_ours(const Version *v) {
+    if (v->code == NULL || (v->function != NULL && Py_REFCNT(v->function) > 1)) return 0;
+    return Py_REFCNT(v->code) == 1 + (v->function != NULL);
+}
+
 static int version_traverse(Version *v, visitproc visit, void *arg) {
+    if (code_is_ours(v)) Py_VISIT(((PyCodeObject *)v->code)->co_consts);
     Py_VISIT(v->program);
     Py_VISIT(v->globals);
     Py_VISIT(v->entry);
@@ -36,6 +45,7 @@ static int version_clear(Version *v) {
     Py_CLEAR(v->entry);
     Py_CLEAR(v->watch);
     Py_CLEAR(v->function);
+    Py_CLEAR(v->code);
     return 0;
 }
 
@@ -44,7 +54,6 @@ static void version_dealloc(Version *v) {
     if (v->weakrefs) PyObject_ClearWeakRefs((PyObject *)v);
     version_clear(v);
     Py_CLEAR(v->program);
-    Py_CLEAR(v->code);
     Py_CLEAR(v->globals);
     Py_TYPE(v)->tp_free((PyObject *)v);
 }

@@ -63,7 +63,7 @@ class Entry:
     its free variables. It dies with any of `keys`, objects it must not outlive (weakly referenced)."""
 
     guards: GuardSet
-    code: types.CodeType
+    code: types.CodeType | None  # None once it is installed: `version.code`
     keys: tuple[Any, ...] = ()
     version: _frame.Version | None = field(default=None, repr=False)
 
@@ -149,6 +149,8 @@ class Cache(_frame.Cache):
 
     def _install(self, view: FrameView, entry: Entry) -> _frame.Version:
         emit(GuardsInstalled(function=view.code.co_qualname, count=len(entry.guards), rows=entry.guards.rows))
+        if entry.code is None:
+            raise InternalError("an entry is installed once")
         _check_signature(view.code, entry.code)
         program = entry.guards.compile(view)
         failed = program.check(tuple(view.locals.values()), view.globals, view.builtins, view.function)
@@ -158,7 +160,7 @@ class Cache(_frame.Cache):
         version = _frame.Version(program, entry.code, view.globals, entry)
         entry.version = version
         version.watch = tuple(weakref.ref(key, _Invalidate(version)) for key in (*entry.keys, *entry.guards.loosen()))
-        entry.keys = ()
+        entry.keys, entry.code = (), None
         return version
 
 

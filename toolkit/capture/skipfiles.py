@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import sysconfig
 import types
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _LIBRARIES = (
-    "torch", "torchgen", "functorch", "triton", "numpy", "sympy", "mpmath", "networkx", "scipy", "pandas", "matplotlib",
-    "IPython", "ipykernel", "ipywidgets", "traitlets", "anywidget", "rich", "tqdm", "pytest", "_pytest", "pluggy", "pytest_timeout",
-    "hypothesis", "setuptools", "pip", "filelock", "platformdirs", "debugpy", "pydevd", "coverage",
+    "torch", "torchgen", "functorch", "triton", "numpy", "sympy", "mpmath", "networkx", "scipy", "pandas", "matplotlib", "PIL",
+    "IPython", "ipykernel", "ipywidgets", "traitlets", "anywidget", "comm", "zmq", "tornado", "jupyter_client", "jupyter_core",
+    "prompt_toolkit", "pygments", "stack_data", "executing", "asttokens", "pure_eval", "jedi", "parso", "decorator", "debugpy",
+    "pytest", "_pytest", "pluggy", "pytest_timeout", "hypothesis", "coverage", "pydevd", "setuptools", "pip", "packaging",
+    "rich", "tqdm", "filelock", "platformdirs", "typing_extensions", "six", "attr", "attrs", "jinja2", "markupsafe", "yaml", "psutil",
+    "requests", "urllib3", "fsspec", "huggingface_hub", "safetensors", "tokenizers", "regex", "dateutil", "cloudpickle", "joblib", "dill",
 )  # fmt: skip
 # Inside torch, what users compile without writing it: forward of a layer, the step of an optimizer. Not the machinery around.
 _LAYERS, _OPTIMIZERS = "torch/nn/modules/", "torch/optim/"
@@ -20,9 +25,14 @@ _OURS = ("toolkit", "magics", "widgets", "fuselab")
 _GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
-def never_captured(code: types.CodeType) -> bool:
-    """Whether frames of this code run as they are in every compilation (unless the code is the wrapped function's own)."""
+def never_captured(code: types.CodeType, namespace: dict[str, Any] | None = None) -> bool:
+    """Whether frames of this code run as they are in every compilation (unless the code is the wrapped function's own).
+
+    `namespace`, its globals, tells whose code it is where no file does (the methods that dataclasses and named tuples write).
+    """
     if code.co_flags & _GENERATORS:
+        return True
+    if code.co_filename.startswith("<") and _is_library_module((namespace or {}).get("__name__")):
         return True
     return is_library(code.co_filename) and not _is_compute_of_torch(code)
 
@@ -32,6 +42,11 @@ def _is_compute_of_torch(code: types.CodeType) -> bool:
     if path.startswith(_LAYERS):
         return code.co_name == "forward"
     return path.startswith(_OPTIMIZERS) and not path.startswith(_MACHINERY) and not code.co_name.startswith("__")
+
+
+def _is_library_module(name: object) -> bool:
+    top = name.partition(".")[0] if isinstance(name, str) else ""
+    return top in _LIBRARIES or (top in sys.stdlib_module_names and top != "__main__")
 
 
 @cache
