@@ -10,7 +10,7 @@ from __future__ import annotations
 import opcode
 import sys
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import CodeType
@@ -89,7 +89,7 @@ _DROPPED = frozenset(("CACHE", "PRECALL"))
 
 def _caches(name: str) -> int:
     entries = opcode._inline_cache_entries  # type: ignore[attr-defined]
-    return entries.get(name, 0) if isinstance(entries, dict) else entries[opcode.opmap[name]]
+    return int(entries.get(name, 0) if isinstance(entries, dict) else entries[opcode.opmap[name]])
 
 
 CACHES = {name: _caches(name) for name, number in opcode.opmap.items() if number < 256}
@@ -218,7 +218,7 @@ def _parts(code: CodeType, name: str, arg: int, slots: Sequence[str]) -> Instruc
     return Instruction(name, present if name == "MAKE_FUNCTION" else present[0])
 
 
-_DECODE = {
+_DECODE: dict[str, Callable[[CodeType, str, int, Sequence[str]], Instruction]] = {
     "none": lambda code, name, arg, slots: Instruction(name),
     "int": lambda code, name, arg, slots: Instruction(name, arg),
     "const": lambda code, name, arg, slots: Instruction(name, code.co_consts[arg]),
@@ -286,7 +286,7 @@ def _encode_name(i: Instruction, tables: _Tables) -> int:
     return number << 2 | i.explicit << 1 | i.is_method if i.opname == "LOAD_SUPER_ATTR" else number
 
 
-_ENCODE = {
+_ENCODE: dict[str, Callable[[Instruction, _Tables], int]] = {
     "none": lambda i, tables: 0,
     "int": lambda i, tables: len(tables.free) if i.opname == "COPY_FREE_VARS" else i.argval,
     "const": lambda i, tables: tables.const(i.argval),

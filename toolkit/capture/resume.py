@@ -26,7 +26,8 @@ _NOT_INHERITED = 0x4 | 0x8 | 0x4000000  # CO_VARARGS, CO_VARKEYWORDS, CO_HAS_DOC
 _GENERATOR = 0x20 | 0x80 | 0x200
 
 
-class Argument(NamedTuple):
+@dataclass(frozen=True)
+class Argument:
     """What the caller passes: stack value number `index` from the bottom; the local `name`; or what is in the cell `name`."""
 
     kind: Literal["stack", "local", "contents"]
