@@ -176,6 +176,11 @@ def autocast_state(device_type: str) -> tuple[bool, torch.dtype]:
     return torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
 
 
+def transform_active() -> bool:
+    """Is a transform of torch.func (grad, vmap, ...) running? Its levels are a stack in C without a public name."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 # How many torch function modes are active (a default device is one); there is no public count.
 torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
 

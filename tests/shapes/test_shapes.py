@@ -131,7 +131,7 @@ x = shapes.fakify(mode, torch.randn(4, 6, requires_grad=True) * 2, "x", {0: "dyn
 with mode:
     y = torch.nn.functional.gelu(torch.cat([x, x]).softmax(-1)).view(-1)
     assert x.shape[0] * 2 == 8
-print(sorted(m for m in sys.modules if m in ("torch._dynamo", "torch._inductor")))
+print(sorted(m for m in sys.modules if m in ("torch._dynamo", "torch._inductor", "torch.distributed.tensor")))
 import torch._dynamo
 print(torch._dynamo.config._custom_ops_profile, torch._dynamo.is_compiling())
 """

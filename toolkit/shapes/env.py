@@ -21,6 +21,7 @@ import torch.nested._internal.nested_tensor as nested
 from .._torch import FakeTensorMode, ShapeEnv, SLoc, Source, no_translation_validation, settle_structured_log, spare_dynamo_import
 from ..events import DimensionSpecialised, emit
 from ..provenance import UserLine
+from .direct import DIRECT, bystander, direct
 from .twins import Converter
 
 Where = UserLine | None | Callable[[], UserLine | None]
@@ -124,6 +125,18 @@ class FakeMode(FakeTensorMode):
             super(FakeTensorMode, self).__init__()
             self._set_fields(env)
         self.allow_scalar_outputs = scalar_outputs
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch wraps __torch_dispatch__ in a function that imports torch._dynamo
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        with bystander:
+            if func in DIRECT:
+                result = direct(self, func, args, kwargs or {})
+                if result is not NotImplemented:
+                    return result
+            return super().__torch_dispatch__(func, types, args, kwargs or {})
 
     def _set_fields(self, env: SymbolicEnv) -> None:
         config = torch._functorch.config

@@ -9,6 +9,7 @@ import sympy
 import torch
 
 from .._torch import DimDynamic, FakeTensor
+from .direct import fake_of
 from .env import FakeMode, Named, SizeOf, SymbolicEnv
 from .twins import like_autograd, plain, static_meta, storage_key
 
@@ -29,7 +30,7 @@ def fakify(mode: FakeMode, tensor: torch.Tensor, source_text: str = "", dynamic:
         elem = static_meta(tensor, mode.shape_env.storages)
         if symbolic:
             elem = _symbolic_meta(mode, tensor, source_text, symbolic, handle)
-        fake = FakeTensor(mode, elem, tensor.device)
+        fake = fake_of(mode, elem, tensor.device)
     fake._fuselab_storage = storage_key(tensor)
     return like_autograd(fake, tensor)
 

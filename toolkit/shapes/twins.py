@@ -8,6 +8,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._torch import FakeTensor, FakeTensorConverter, Source, WeakIdKeyDictionary
+from .direct import fake_of
 
 
 def plain(tensor: torch.Tensor) -> bool:
@@ -36,7 +37,7 @@ def like_autograd(fake: FakeTensor, tensor: torch.Tensor) -> FakeTensor:
     if tensor.is_leaf:
         return fake
     key = getattr(fake, "_fuselab_storage", None)
-    with torch.enable_grad():  # not a leaf: in-place operations on it are allowed
+    with fake.fake_mode, torch.enable_grad():  # not a leaf: in-place operations on it are allowed
         fake = torch._C._functions.DelayedError("the graph's own input has no history", 1)(fake)
     fake._fuselab_storage = key
     return fake
@@ -56,7 +57,8 @@ class Converter(FakeTensorConverter):
         if shape_env is not None or symbolic_context is not None or not plain(t):
             return super().from_real_tensor(fake_mode, t, make_constant, shape_env, source=source, symbolic_context=symbolic_context, trace=trace)
         with torch._C._DisableTorchDispatch():
-            fake = FakeTensor(fake_mode, static_meta(t, {}), t.device, constant=t if make_constant else None)
+            fake = fake_of(fake_mode, static_meta(t, {}), t.device)
+            fake.constant = t if make_constant else None
         fake = like_autograd(fake, t)
         self.twins[t] = fake
         if make_constant:
