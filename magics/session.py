@@ -95,7 +95,7 @@ class Session:
         else:
             from rich.console import Console
 
-            Console(force_jupyter=False).print(thing)
+            Console(force_jupyter=False).print(thing, soft_wrap=True)
 
     def show_panel(self) -> None:
         """The live panel; as text, where there are no widgets."""

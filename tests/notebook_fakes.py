@@ -46,7 +46,7 @@ def story(file: str = FILE, function: str = "forward") -> list[ev.Event]:
             kernels=2,
             externs=1,
             peak_bytes=3072,
-            groups=(("softmax_0", ("buf0", "buf1", "buf2")), ("add_1", ("buf3",))),
+            groups=(("buf0", ("buf0", "buf1", "buf2")), ("buf3", ("buf3",))),
             text="buf0[i] = max(x[i, :])",
             **one,
         ),

@@ -26,7 +26,7 @@ Graph breaks
     Try: torch.where(cond, a, b), or take the branch out of the function
 
 Recompilations
-  forward, version 2: x.size(0) was 4 and is now 8
+  forward, version 2, because of x.size(0): expected 4, found 8
     relied on by nets/model.py:13
   x.size(0) became the symbol s0  (it was 4 and then 8)
 
@@ -56,7 +56,7 @@ Guards
   forward runs its compiled version while all 2 guards hold
     x              tensor match     float32 tensor of size (4, 64)  nets/model.py:13
     self.training  constant equals  False
-  failed: x.size(0) was 4 and is now 8"""
+  failed: x.size(0): expected 4, found 8"""
 
 
 def test_a_report_reads_as_written():

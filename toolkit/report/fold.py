@@ -64,6 +64,7 @@ class Rows:
     tables: dict[str, dict[int, Row]] = field(default_factory=lambda: {name: {} for name in TABLES})
     dropped: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)  # of functions that are about to be compiled again
+    unnamed: dict[int, list[Group]] = field(default_factory=dict)  # compile id -> groups whose kernels are not written yet
     _last_key: dict[str, int] = field(default_factory=dict)
     _index: dict[tuple[Any, ...], Row] = field(default_factory=dict)
     _identity: dict[tuple[str, int], tuple[Any, ...]] = field(default_factory=dict)  # the way back from a row to its key in _index
@@ -201,8 +202,20 @@ def _fell_back(rows: Rows, e: ev.FellBack) -> None:
 
 def _scheduled(rows: Rows, e: ev.Scheduled) -> None:
     rows.put("schedules", e, Schedule(kernels=e.kernels, externs=e.externs, peak_bytes=e.peak_bytes, text=e.text))
-    for kernel, nodes in e.groups:
-        rows.put("groups", e, Group(kernel=kernel, nodes=tuple(nodes)))
+    groups = [Group(kernel=kernel, nodes=tuple(nodes)) for kernel, nodes in e.groups]
+    for group in groups:
+        rows.put("groups", e, group)
+    rows.unnamed[e.compile_id] = groups
+
+
+def _written(rows: Rows, e: ev.KernelWritten) -> None:
+    """Kernels are written in the order of the schedule's groups; from then on a group goes by its kernel's name."""
+    rows.put("kernels", e, Kernel(name=e.name, backend=e.backend, lines=e.lines, source=e.source))
+    groups = rows.unnamed.get(e.compile_id)
+    if groups:
+        group = groups.pop(0)
+        group.kernel = e.name
+        rows.touch("groups", group)
 
 
 def _built(rows: Rows, e: ev.KernelBuilt) -> None:
@@ -243,8 +256,10 @@ FOLDS: dict[type[Event], Callable[[Rows, Any], None]] = {
     ev.GraphCaptured: lambda rows, e: rows.put("graphs", e, Graph(function=e.function, nodes=e.nodes, inputs=e.inputs, text=e.text)),
     ev.GuardsInstalled: lambda rows, e: rows.put("guards", e, Guards(function=e.function, count=e.count, rows=e.rows)),
     ev.Fused: lambda rows, e: rows.put("merges", e, Merge(first=e.first, second=e.second, category=e.category, saved_bytes=e.saved_bytes)),
-    ev.FusionRefused: lambda rows, e: rows.put("refusals", e, Refusal(first=e.first, second=e.second, reason=e.reason)),
-    ev.KernelWritten: lambda rows, e: rows.put("kernels", e, Kernel(name=e.name, backend=e.backend, lines=e.lines, source=e.source)),
+    ev.FusionRefused: lambda rows, e: rows.put(
+        "refusals", e, Refusal(first=e.first, second=e.second, reason=e.reason), (e.first, e.second, e.reason)
+    ),
+    ev.KernelWritten: _written,
     ev.PassRan: lambda rows, e: rows.put("passes", e, Pass(stage=e.stage, name=e.name, text=e.text)),
     ev.GraphPartitioned: lambda rows, e: rows.put(
         "partitions",
@@ -259,10 +274,16 @@ FOLDS: dict[type[Event], Callable[[Rows, Any], None]] = {
         ),
     ),
     ev.DimensionMadeDynamic: lambda rows, e: rows.put(
-        "dimensions", e, Dimension(source=e.source, became=f"the symbol {e.symbol}", line="", reason=e.reason)
+        "dimensions",
+        e,
+        Dimension(source=e.source, became=f"the symbol {e.symbol}" if e.symbol else "symbolic", line="", reason=e.reason),
+        (e.source, e.symbol, e.reason),
     ),
     ev.DimensionSpecialised: lambda rows, e: rows.put(
-        "dimensions", e, Dimension(source=e.source, became=f"the constant {e.value}", line=e.line, reason=e.reason)
+        "dimensions",
+        e,
+        Dimension(source=e.source, became=f"the constant {e.value}", line=e.line, reason=e.reason),
+        (e.source, e.value, e.line, e.reason),
     ),
     ev.RecompileLimitHit: lambda rows, e: rows.put(
         "problems",

@@ -10,7 +10,7 @@ from html import escape
 
 from ..events import text_of
 from .fold import Rows
-from .text import NOTHING, SECTIONS, changed, sentence, state, summary
+from .text import NOTHING, SECTIONS, changed, kernel_names, sentence, state, summary
 from .words import caret, place, place_of, places, plural, seconds, size
 
 STYLE = """
@@ -76,9 +76,9 @@ def breaks(rows: Rows) -> Iterable[str]:
 def recompilations(rows: Rows) -> Iterable[str]:
     items = []
     for c in rows["recompilations"]:
-        why = f"<code>{escape(c.source)}</code> was <code>{escape(c.expected)}</code> and is now <code>{escape(c.found)}</code>"
+        why = f"<code>{escape(c.source)}</code>, expected <code>{escape(c.expected)}</code>, found <code>{escape(c.found)}</code>"
         relied = f" <small>relied on by {escape(place_of(c.relied_on))}</small>" if c.relied_on else ""
-        items.append(f"<b>{escape(c.function)}</b>, version {c.version}: {why}{relied}")
+        items.append(f"<b>{escape(c.function)}</b>, version {c.version}, because of {why}{relied}")
     for d in rows["dimensions"]:
         where = f" <small>{escape(place_of(d.line))}</small>" if d.line else ""
         items.append(f"<code>{escape(d.source)}</code> became {escape(d.became)}{where} <small>{escape(d.reason)}</small>")
@@ -143,10 +143,11 @@ def fusion(rows: Rows) -> Iterable[str]:
 
 
 def kernels(rows: Rows) -> Iterable[str]:
+    names = kernel_names(rows)
     for k in rows["kernels"]:
         style = {"failed": "fl-bad", "edited": "fl-warn", "stale": "fl-warn"}.get(k.state, "fl-soft")
         origin = f"; from {escape(places(k.lines))}" if k.lines else ""
-        head = f"<b>{escape(k.name)}</b> <small>{escape(k.backend)}, <span class='{style}'>{escape(state(k))}</span>{origin}</small>"
+        head = f"<b>{escape(names[k.key])}</b> <small>{escape(k.backend)}, <span class='{style}'>{escape(state(k))}</span>{origin}</small>"
         note = f"<p><small>{escape(k.note)}</small></p>" if k.note else ""
         yield _fold(head, note + _pre(str(text_of(k.source))))
 

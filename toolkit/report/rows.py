@@ -113,6 +113,7 @@ class Refusal(Row):
     first: str
     second: str
     reason: str
+    times: int = 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,6 +171,7 @@ class Dimension(Row):
     became: str
     line: str
     reason: str
+    times: int = 1
 
 
 @dataclass(slots=True, kw_only=True)

@@ -82,7 +82,7 @@ def breaks(rows: Rows, full: bool) -> Iterable[Line]:
 
 def recompilations(rows: Rows, full: bool) -> Iterable[Line]:
     for c in rows["recompilations"]:
-        yield [(f"  {c.function}, version {c.version}: ", "name"), (changed(c.source, c.expected, c.found), "")]
+        yield [(f"  {c.function}, version {c.version}", "name"), (f", because of {changed(c.source, c.expected, c.found)}", "")]
         if c.relied_on:
             yield [(f"    relied on by {place_of(c.relied_on)}", "dim")]
     for d in rows["dimensions"]:
@@ -151,16 +151,31 @@ def fusion(rows: Rows, full: bool) -> Iterable[Line]:
 
 def kernels(rows: Rows, full: bool) -> Iterable[Line]:
     shown, more = _first(rows["kernels"], full)
-    wide = max((len(k.name) for k in shown), default=0)
+    names = kernel_names(rows)
+    wide = max((len(names[k.key]) for k in shown), default=0)
     for k in shown:
         origin = f"; from {places(k.lines)}" if k.lines else ""
         style = {"failed": "bad", "edited": "warn", "stale": "warn"}.get(k.state, "")
-        yield [("  " + k.name.ljust(wide), "name"), (f"  {k.backend}, ", ""), (state(k), style), (origin, "dim")]
+        yield [("  " + names[k.key].ljust(wide), "name"), (f"  {k.backend}, ", ""), (state(k), style), (origin, "dim")]
         if k.note:
             yield [("    " + k.note.strip().splitlines()[0], "dim")]
         if full:
             yield from ([("      " + line, "")] for line in text_of(k.source).rstrip().splitlines())
     yield from more
+
+
+def kernel_names(rows: Rows) -> dict[int, str]:
+    """Key -> name as `f.kernels` has it: a name that comes again gets a number."""
+    names: dict[int, str] = {}
+    taken: set[str] = set()
+    for k in rows["kernels"]:
+        unique, n = k.name, 1
+        while unique in taken:
+            n += 1
+            unique = f"{k.name}_{n}"
+        taken.add(unique)
+        names[k.key] = unique
+    return names
 
 
 def state(kernel: r.Kernel) -> str:
@@ -242,7 +257,7 @@ def sentence(text: str) -> str:
 
 
 def changed(source: str, expected: str, found: str) -> str:
-    return f"{source} was {expected} and is now {found}"
+    return f"{source}: expected {expected}, found {found}"
 
 
 def columns(

@@ -150,7 +150,7 @@ function graphBreak(panel, row) {
     row.stack.map((frame) => h("p", { class: "fl-soft" }, `called from ${frame}`)));
 }
 
-const change = (row) => [code(row.source), " was ", code(row.expected), " and is now ", code(row.found)];
+const change = (row) => [code(row.source), ": expected ", code(row.expected), ", found ", code(row.found)];
 
 function recompilation(panel, row) {
   return h("article", { class: "fl-line" },
