@@ -496,18 +496,20 @@ def test_the_cycle_of_globals_and_wrapper_is_collected():
 
 
 def test_the_cycle_through_a_constant_of_compiled_code_is_collected():
-    def make(view):
-        code = (lambda n: "constant").__code__
-        holder.append(f)
-        return Entry(GuardSet(), code.replace(co_consts=tuple(holder if c == "constant" else c for c in code.co_consts)))
+    def cyclic():
+        holder = []
 
-    holder = []
-    f = compile_with(make, identity)
-    assert f(1) is holder
-    gc.collect()
-    assert f(1) is holder
-    dead = weakref.ref(f)
-    del f, holder, make
+        def make(view):
+            code = (lambda n: "constant").__code__
+            return Entry(GuardSet(), code.replace(co_consts=tuple(holder if c == "constant" else c for c in code.co_consts)))
+
+        holder.append(compile_with(make, identity))
+        assert holder[0](1) is holder
+        gc.collect()
+        assert holder[0](1) is holder
+        return weakref.ref(holder[0])
+
+    dead = cyclic()
     gc.collect()
     assert dead() is None
 
@@ -580,9 +582,8 @@ for _ in range(2):
 
 
 def test_our_hook_and_the_peers_nest_either_way():
-    done = subprocess.run(
-        [sys.executable, "-c", PEERS], cwd=Path(__file__).parent, env=_child_environment(), capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", PEERS]
+    done = subprocess.run(command, check=False, cwd=Path(__file__).parent, env=_child_environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
