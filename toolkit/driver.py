@@ -149,12 +149,24 @@ class Pipeline:
             return aot.interpret(gm, list(values), kind)
         with opts.using(self.options), self.history.recording():
             try:
-                return self.load(self.generate(gm, values))
+                return self.load(self.program(gm, values))
             except BuildError as error:
                 emit(KernelFailed(names=(), backend=self.backend_of(values), error=str(error), source=error.source))
             except Exception as error:
                 emit(_failure("lower", error))
             return aot.interpret(gm, list(values), kind)
+
+    def program(self, gm: torch.fx.GraphModule, values: Sequence[Any]) -> Any:
+        """The program of an ATen graph: from the disk cache, or made and kept there."""
+        from .runtime.cache import find_program, keep_program
+        from .runtime.program_key import program_key
+
+        key = program_key(gm, values, self.backend_of(values))
+        program = find_program(key, gm.graph)
+        if program is None:
+            program = self.generate(gm, values)
+            keep_program(key, program)
+        return program
 
     def generate(self, gm: torch.fx.GraphModule, values: Sequence[Any]) -> Any:
         """ATen graph -> Program, by way of loops and a schedule."""

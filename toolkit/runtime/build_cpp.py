@@ -26,13 +26,15 @@ from ..codegen.kernel import Kernel
 from ..errors import KernelBuildFailed, NoCompiler
 from ..events import CacheHit, KernelBuilt, KernelFailed, emit
 from ._launch import launcher
-from .cache import digest, folder, locked
+from .cache import digest, folder, locked, put
 
 Launch = Callable[..., None]
 FLAGS = (
     "-O3 -march=native -std=c++17 -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-exceptions -fno-rtti "
     "-fno-asynchronous-unwind-tables -fno-strict-aliasing -fopenmp -fPIC -shared -w"
 ).split()
+
+_COMMENT = re.compile(r"^//.*\n", re.MULTILINE)  # the kernels' head comments: they change nothing
 
 
 def load(kernels: Sequence[Kernel], prelude: str) -> dict[str, Launch]:
@@ -57,7 +59,7 @@ def _launch(kernel: Kernel, library: ctypes.CDLL) -> Launch:
 def library_of(source: str) -> tuple[ctypes.CDLL, bool]:
     """The loaded library of a translation unit, and whether it was built before."""
     command = [find_compiler(), *flags()]
-    key = digest(source, *command, _identity(command[0]), processor())
+    key = digest(_COMMENT.sub("", source), *command, _identity(command[0]), processor())
     path = folder() / "cpp" / key[:2] / f"{key}.so"
     with contextlib.suppress(OSError):  # not there, or damaged: build it
         library = ctypes.CDLL(str(path))
@@ -72,13 +74,14 @@ def library_of(source: str) -> tuple[ctypes.CDLL, bool]:
 def build(command: list[str], source: str, path: Path) -> None:
     """Compile `source` to `path`, which appears whole. The source is kept beside it."""
     text = path.with_suffix(".cpp")
-    text.write_text(source)
+    put(text, source.encode())
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-", suffix=".so")
     os.close(handle)
     try:
         done = subprocess.run([*command, "-o", temporary, str(text), *libraries()], capture_output=True, text=True, check=False)
         if done.returncode:
             raise KernelBuildFailed(_first_error(done.stderr), source=source, output=done.stderr)
+        os.chmod(temporary, 0o700)
         os.replace(temporary, path)
     except OSError as error:
         raise NoCompiler(f"{command[0]} does not run: {error}") from error

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import fx
 
 from .. import options
 from ..codegen.kernel import Arg, Kernel, Program
-from ..events import CacheHit, CacheUnusable, emit
+from ..events import CacheHit, CacheUnusable, KernelWritten, emit
+from ..provenance import trail
 
 FORMAT = 1  # of the files; a change makes older ones unused
 LARGEST_CONSTANT = 1 << 16  # bytes of a constant that is stored with its program
@@ -95,7 +97,7 @@ def locked(path: Path) -> Iterator[None]:
     """One process at a time makes `path`. A lock that cannot be had within a minute is done without: files are written atomically anyway."""
     import filelock  # imported late: a warm start does not need it
 
-    lock = filelock.FileLock(f"{path}.lock", timeout=60)
+    lock = filelock.FileLock(f"{path}.lock", timeout=60, mode=0o600)
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(filelock.Timeout, OSError, NotImplementedError):
             stack.enter_context(lock)
@@ -105,25 +107,27 @@ def locked(path: Path) -> Iterator[None]:
 # -- whole programs ---------------------------------------------------------------------------------------------------
 
 
-def find_program(key: str) -> Program | None:
-    """The program stored under `key` (see `program_key`), without its nodes."""
-    if not options.current().cache:
+def find_program(key: str, graph: fx.Graph) -> Program | None:
+    """The program stored under `key` (see program_key.py) for `graph`, without its loop nodes. Emits CacheHit, and KernelWritten for its kernels."""
+    if not key or not options.current().cache:
         return None
     path = _program_path(key)
     try:
-        program = _read(json.loads(path.read_bytes()))
+        program = _read(json.loads(path.read_bytes()), {n.name: n.meta["origin"] for n in graph.nodes if "origin" in n.meta})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         emit(CacheUnusable(reason=f"{path.name}: {error}"))
         return None
     emit(CacheHit(kind="program", key=key))
+    for kernel in program.kernels.values():
+        emit(KernelWritten(name=kernel.name, backend=kernel.backend, lines=tuple(str(w) for w in kernel.lines()), source=kernel.source))
     return program
 
 
 def keep_program(key: str, program: Program) -> None:
     """Store a program, if it is all text."""
-    if options.current().cache and not program.objects and all(_small(t) for t in program.constants.values()):
+    if key and options.current().cache and not program.objects and all(_small(t) for t in program.constants.values()):
         put(_program_path(key), json.dumps(_row(program)).encode())
 
 
@@ -147,7 +151,13 @@ def _kernel_row(kernel: Kernel) -> dict[str, Any]:
     return {
         "name": kernel.name, "backend": kernel.backend, "source": kernel.source, "launch": kernel.launch,
         "signature": [asdict(a) | {"dtype": str(a.dtype).removeprefix("torch.")} for a in kernel.signature],
+        "aten": _aten(kernel.origins), "lines": {number: _aten(ids) for number, ids in kernel.line_origins.items()},
     }  # fmt: skip
+
+
+def _aten(ids: frozenset[int]) -> list[str]:
+    """Provenance by the names of the graph's nodes: ids are of this process."""
+    return [o.name for o in trail.ancestors(ids) if o.stage == "aten"]
 
 
 def _tensor_row(tensor: torch.Tensor) -> dict[str, Any]:
@@ -155,12 +165,19 @@ def _tensor_row(tensor: torch.Tensor) -> dict[str, Any]:
     return {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape), "data": data}
 
 
-def _read(row: dict[str, Any]) -> Program:
+def _read(row: dict[str, Any], origins: dict[str, int]) -> Program:
     if row["format"] != FORMAT:
         raise ValueError(f"format {row['format']}")
-    kernels = [Kernel(k["name"], k["backend"], k["source"], tuple(_arg(a) for a in k["signature"]), launch=k["launch"]) for k in row["kernels"]]
+    kernels = [_kernel(k, origins) for k in row["kernels"]]
     constants = {name: _tensor(t) for name, t in row["constants"].items()}
     return Program({k.name: k for k in kernels}, row["wrapper"], row["prelude"], constants, {}, tuple(row["inputs"]), row["peak_bytes"])
+
+
+def _kernel(row: dict[str, Any], origins: dict[str, int]) -> Kernel:
+    ids = frozenset(origins[name] for name in row["aten"] if name in origins)
+    own = frozenset([trail.add("kernel", row["name"], ids)]) if ids else frozenset()
+    lines = {int(number): frozenset(origins[name] for name in names if name in origins) for number, names in row["lines"].items()}
+    return Kernel(row["name"], row["backend"], row["source"], tuple(map(_arg, row["signature"])), own, (), lines, row["launch"])
 
 
 def _arg(row: dict[str, str]) -> Arg:
