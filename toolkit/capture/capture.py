@@ -20,8 +20,10 @@ import torch.fx
 from .. import options, shapes
 from ..errors import Unsupported
 from ..events import GraphBroken, GraphCaptured, InternalFailure, emit
+from . import transforms
 from .bodies import ByCode
 from .breaks import BreakGraph, Observed, Restart, SkipFrame
+from .consolidate import consolidate
 from .ending import Compiled, Ending
 from .guards import Guard, GuardKind, GuardSet
 from .hook import Entry, FrameView, Skip, disabled
@@ -54,6 +56,8 @@ class Capture:
         """Compile one frame for the values it has now. Raises Unsupported under fullgraph; other failures run the frame in eager."""
         if frame.kind != "function":
             return Skip()
+        if transforms.active():
+            return transforms.as_it_is(frame)
         history = self.histories.get(frame.code) or self.histories.set(frame.code, History())
         record = CodeRecord(history)
         for _ in range(MOST_ATTEMPTS):
@@ -99,6 +103,8 @@ class Capture:
             compiled = self._compile(trace, frame, ending)
             trace.object_guards()
             trace.shape_guards()
+            consolidate(trace, frame)
+            trace.alias_guards()
             return Entry(trace.guards, ending.finish(compiled))
 
     def _run(self, trace: Trace, tx: Interpreter) -> VariableTracker | None:

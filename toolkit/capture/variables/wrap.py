@@ -24,7 +24,7 @@ def handlers() -> tuple[Handler, ...]:
     """In the order in which they are asked. (Here and not above: trackers import this module.)"""
     from ..torch_calls import wrap_torch
     from . import builtins, classes, constant, containers, dicts, exceptions, functions, iterators, modules, namespaces, opaque, tensor, user_defined
-    from . import constructors, contexts, deques, getters, held, lazy, stdlib  # noqa: F401  their rules
+    from . import autograd, constructors, contexts, deques, getters, held, lazy, stdlib  # noqa: F401  their rules
 
     return (
         constant.wrap_constant_value,
