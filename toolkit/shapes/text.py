@@ -21,7 +21,8 @@ static inline long long_max(long a, long b) { return a > b ? a : b; }
 """
 
 # Binding strength of the text of an expression; a weaker one inside a stronger one gets parentheses.
-ATOM, POWER, UNARY, PRODUCT, SUM, COMPARISON, NOT, AND, OR = 9, 8, 7, 6, 5, 4, 3, 2, 1
+# A minus sign binds tighter than / and %: it stands before a PRODUCT, never before a QUOTIENT.
+ATOM, POWER, UNARY, PRODUCT, QUOTIENT, SUM, COMPARISON, NOT, AND, OR = 10, 9, 8, 7, 6, 5, 4, 3, 2, 1
 
 
 @dataclass(frozen=True)
@@ -39,28 +40,28 @@ class Language:
 
 
 def _python_div(a: str, b: str, plain: bool) -> tuple[str, int]:
-    return f"{a} // {b}", PRODUCT
+    return f"{a} // {b}", QUOTIENT
 
 
 def _python_mod(a: str, b: str, plain: bool) -> tuple[str, int]:
-    return f"{a} % {b}", PRODUCT
+    return f"{a} % {b}", QUOTIENT
 
 
 def _cpp_div(a: str, b: str, plain: bool) -> tuple[str, int]:
-    return (f"{a} / {b}", PRODUCT) if plain else (f"floor_div({a}, {b})", ATOM)
+    return (f"{a} / {b}", QUOTIENT) if plain else (f"floor_div({a}, {b})", ATOM)
 
 
 def _cpp_mod(a: str, b: str, plain: bool) -> tuple[str, int]:
-    return (f"{a} % {b}", PRODUCT) if plain else (f"floor_mod({a}, {b})", ATOM)
+    return (f"{a} % {b}", QUOTIENT) if plain else (f"floor_mod({a}, {b})", ATOM)
 
 
 def _triton_mod(a: str, b: str, plain: bool) -> tuple[str, int]:
-    return (f"{a} % {b}", PRODUCT) if plain else (f"(({a} % {b}) + {b}) % {b}", PRODUCT)
+    return (f"{a} % {b}", QUOTIENT) if plain else (f"(({a} % {b}) + {b}) % {b}", QUOTIENT)
 
 
 def _triton_div(a: str, b: str, plain: bool) -> tuple[str, int]:
     # a // b truncates; (a - (a mod b)) divides exactly
-    return (f"{a} // {b}", PRODUCT) if plain else (f"({a} - {_triton_mod(a, b, False)[0]}) // {b}", PRODUCT)
+    return (f"{a} // {b}", QUOTIENT) if plain else (f"({a} - {_triton_mod(a, b, False)[0]}) // {b}", QUOTIENT)
 
 
 PYTHON = Language(
@@ -123,7 +124,7 @@ class _Printer:
         out = ""
         for term in _terms(e):
             minus = term.could_extract_minus_sign()
-            body = self.text(-term if minus else term, PRODUCT)
+            body = self.text(-term, PRODUCT) if minus else self.text(term, QUOTIENT)
             out = (f"-{body}" if minus else body) if not out else f"{out} {'-' if minus else '+'} {body}"
         return out, SUM
 
@@ -132,11 +133,11 @@ class _Printer:
         if below:  # 3/2*s is (3*s) / 2, exact where such a thing arises
             (ratio,) = below
             rest = sympy.Mul(ratio.p, *(a for a in e.args if a is not ratio), evaluate=False)
-            return self.language.div(self.text(rest, PRODUCT), str(ratio.q), True)
+            return self.language.div(self.text(rest, QUOTIENT), str(ratio.q), True)
         if e.args[0] == -1:
             return f"-{self.text(sympy.Mul(*e.args[1:]), PRODUCT)}", UNARY
         ordered = sorted(e.args, key=lambda a: (not a.is_number, not a.is_Symbol, str(a)))
-        return "*".join(self.text(a, PRODUCT if i == 0 else POWER) for i, a in enumerate(ordered)), PRODUCT
+        return "*".join(self.text(a, POWER if i else PRODUCT) for i, a in enumerate(ordered)), PRODUCT
 
     def power(self, e: sympy.Pow) -> tuple[str, int]:
         base, exponent = e.args
@@ -154,12 +155,12 @@ class _Printer:
 
     def modular(self, e: sympy.Expr) -> tuple[str, int]:
         base, divisor, modulus = e.args  # (base // divisor) % modulus, all nonnegative
-        inner = self.text(base, PRODUCT) if divisor == 1 else f"({self._divide(self.language.div, base, divisor)[0]})"
+        inner = self.text(base, QUOTIENT) if divisor == 1 else f"({self._divide(self.language.div, base, divisor)[0]})"
         return self.language.mod(inner, self.text(modulus, POWER), True)
 
     def _divide(self, how: Callable[[str, str, bool], tuple[str, int]], a: sympy.Expr, b: sympy.Expr) -> tuple[str, int]:
         plain = bool(a.is_nonnegative and b.is_positive)
-        return how(self.text(a, PRODUCT), self.text(b, POWER), plain)
+        return how(self.text(a, QUOTIENT), self.text(b, POWER), plain)
 
     def relation(self, e: sympy.Basic) -> tuple[str, int]:
         sign = {"Equality": "==", "Unequality": "!="}.get(type(e).__name__) or e.rel_op
@@ -187,7 +188,7 @@ class _Printer:
         template = self.language.calls.get(type(e).__name__)
         if template is None:
             raise Unprintable(f"{type(e).__name__} in {e}")
-        return template.format(*(self.text(a) for a in e.args)), ATOM if template[0] not in "{f" else PRODUCT
+        return template.format(*(self.text(a) for a in e.args)), ATOM if template[0] not in "{f" else UNARY
 
 
 def _terms(e: sympy.Add) -> list[sympy.Expr]:
