@@ -183,6 +183,10 @@ def transform_active() -> bool:
 
 # How many torch function modes are active (a default device is one); there is no public count.
 torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
+# The C functions behind public Python ones: guards call them before every run.
+any_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled
+deterministic: Callable[[], bool] = torch._C._get_deterministic_algorithms
+matmul_precision: Callable[[], str] = torch._C._get_float32_matmul_precision
 
 # What shape guards of ShapeEnv may call, next to Python's own operators.
 SHAPE_FUNCTIONS: dict[str, Any] = {

@@ -299,7 +299,12 @@ static int run_node(Run *run, const Node *n, PyObject *v) {
     return 1;
 }
 
-static int torch_state_is(PyObject *operand) { /* (function, expected) or (function, expected, argument) */
+/* (function, expected[, argument[, shortcut]]): `function([argument])` gives what is expected; it does if `shortcut()` is False. */
+static int torch_state_is(PyObject *operand) {
+    if (PyTuple_GET_SIZE(operand) > 3) {
+        int truth = truth_of_call(PyObject_CallNoArgs(PyTuple_GET_ITEM(operand, 3)));
+        if (truth != 1) return inverted(truth);
+    }
     PyObject *function = PyTuple_GET_ITEM(operand, 0), *expected = PyTuple_GET_ITEM(operand, 1);
     PyObject *now = PyTuple_GET_SIZE(operand) > 2 ? PyObject_CallOneArg(function, PyTuple_GET_ITEM(operand, 2)) : PyObject_CallNoArgs(function);
     if (now == NULL) return -1;
@@ -380,6 +385,7 @@ static int parse_node(Node *n, PyObject *tuple) {
 
 static int parse_last(Last *l, PyObject *tuple) { /* (last, operand, a, b, count, fallback, guard) */
     if (!PyArg_ParseTuple(tuple, "iOnnnOi", &l->op, &l->operand, &l->a, &l->b, &l->count, &l->fallback, &l->guard)) return -1;
+    if (l->op == L_STATE && !PyTuple_Check(l->operand)) return PyErr_SetString(PyExc_TypeError, "a tuple is needed"), -1;
     if (l->op == L_HELD && !Py_IS_TYPE(l->operand, &HeldType)) return PyErr_SetString(PyExc_TypeError, "a Held is needed"), -1;
     if (l->op != L_SHAPE || l->operand == Py_None) return 0;
     l->code = PyMem_Calloc(2 * l->count + 1, sizeof(int64_t));

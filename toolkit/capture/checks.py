@@ -137,7 +137,7 @@ CHECKS: dict[GuardKind, Check] = {
     K.GRAD_MODE: _torch_state(torch.is_grad_enabled),
     K.INFERENCE_MODE: _torch_state(torch.is_inference_mode_enabled),
     K.AUTOCAST: Check(
-        lambda v, e, f: _torch.autocast_state(e[0]) == e[1:],
+        lambda v, e, f: _autocast(_torch.autocast_state(e[0])) == _autocast(e[1:]),
         lambda e: f"autocast {e[0]} {_autocast(e[1:])}",
         lambda v, e, f: _autocast(_torch.autocast_state(e[0])),
     ),

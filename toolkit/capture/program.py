@@ -70,11 +70,11 @@ _ON_A_PART: dict[GuardKind, tuple[Step, str]] = {
 _STATE: dict[GuardKind, Callable[[], Any]] = {
     K.GRAD_MODE: torch.is_grad_enabled,
     K.INFERENCE_MODE: torch.is_inference_mode_enabled,
-    K.DETERMINISTIC: torch.are_deterministic_algorithms_enabled,
+    K.DETERMINISTIC: _torch.deterministic,
     K.DEFAULT_DTYPE: torch.get_default_dtype,
     K.DEFAULT_DEVICE: torch.get_default_device,
     K.NUM_THREADS: torch.get_num_threads,
-    K.MATMUL_PRECISION: torch.get_float32_matmul_precision,
+    K.MATMUL_PRECISION: _torch.matmul_precision,
     K.TORCH_FUNCTION_MODE: _torch.torch_function_depth,
 }
 
@@ -189,7 +189,12 @@ class Builder:
         self.finish("call", number, lambda *kept: function(*(kept[i] for i in slots)))
 
     def autocast(self, source: None, expected: Row, number: int) -> None:
-        self.finish("state", number, (_torch.autocast_state, expected[1:], expected[0]))
+        device, enabled, dtype = expected
+        if not enabled:
+            self.finish("state", number, (torch.is_autocast_enabled, False, device, _torch.any_autocast))
+            return
+        self.finish("state", number, (torch.is_autocast_enabled, True, device))
+        self.finish("state", number, (torch.get_autocast_dtype, dtype, device))
 
     def shape(self, source: Source, check: ShapeCheck, number: int) -> None:
         slots = {name: self.integer(s, number) for name, s in check.symbols}
