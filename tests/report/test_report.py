@@ -43,7 +43,7 @@ Graphs
 Fusion
   softmax_0 = buf0 + buf1 + buf2
   2 merges saved 8.0 KiB of memory traffic
-  not buf2 with buf3: sizes differ: (4, 64) and (64, 4)
+  kept apart: 1 pair, because sizes differ: (4, 64) and (64, 4)
 
 Kernels
   softmax_0  cpp, built in 210 ms; from nets/model.py:13

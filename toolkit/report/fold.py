@@ -220,7 +220,7 @@ def _written(rows: Rows, e: ev.KernelWritten) -> None:
 
 def _built(rows: Rows, e: ev.KernelBuilt) -> None:
     for row in filter(None, (rows.kernel(e, name) for name in e.names)):
-        row.state, row.seconds = ("cached" if e.cached else "built"), e.seconds
+        row.state, row.seconds = ("cached" if e.cached else "built"), e.seconds if len(e.names) == 1 else 0.0
         rows.touch("kernels", row)
 
 

@@ -10,7 +10,7 @@ from html import escape
 
 from ..events import text_of
 from .fold import Rows
-from .text import NOTHING, SECTIONS, changed, kernel_names, sentence, state, summary
+from .text import NOTHING, SECTIONS, changed, kernel_names, refusals, sentence, state, summary
 from .words import caret, place, place_of, places, plural, seconds, size
 
 STYLE = """
@@ -139,7 +139,8 @@ def fusion(rows: Rows) -> Iterable[str]:
     if saved:
         yield f"<p><small>{plural(len(rows['merges']), 'merge')} saved {size(saved)} of memory traffic</small></p>"
     if apart:
-        yield _fold(f"Not fused <small>{len(apart)}</small>", _list(apart))
+        why = "; ".join(f"{plural(count, 'pair')} because {reason}" for reason, count in refusals(rows)[:3])
+        yield _fold(f"Kept apart <small>{escape(why)}</small>", _list(apart))
 
 
 def kernels(rows: Rows) -> Iterable[str]:

@@ -5,6 +5,8 @@ A line is a list of (text, style) spans; styles are names, which the terminal gi
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -117,7 +119,7 @@ def compilations(rows: Rows, full: bool) -> Iterable[Line]:
 def graphs(rows: Rows, full: bool) -> Iterable[Line]:
     for number, g in enumerate(rows["graphs"], 1):
         yield [(f"  Graph {number}", "name"), (f", from {g.function}: {plural(g.nodes, 'operation')}, {plural(g.inputs, 'input')}", "")]
-        yield from _text(text_of(g.text), full, "%graph shows all of it")
+        yield from _text(_operations(text_of(g.text), full), full, "%graph shows all of it")
     for p in rows["partitions"]:
         again = f", {plural(p.recomputed, 'operation')} recomputed" if p.recomputed else ""
         yield [
@@ -143,10 +145,19 @@ def fusion(rows: Rows, full: bool) -> Iterable[Line]:
     saved = sum(m.saved_bytes for m in rows["merges"])
     if saved:
         yield [(f"  {plural(len(rows['merges']), 'merge')} saved {size(saved)} of memory traffic", "dim")]
-    apart, more = _first(rows["refusals"], full)
-    for x in apart:
-        yield [(f"  not {x.first} with {x.second}: ", ""), (x.reason, "warn")]
-    yield from more
+    if full:
+        yield from ([(f"  not {x.first} with {x.second}: ", ""), (x.reason, "warn")] for x in rows["refusals"])
+        return
+    for reason, count in refusals(rows):
+        yield [(f"  kept apart: {plural(count, 'pair')}, because {reason}", "")]
+
+
+NODE = re.compile(r"\b[A-Za-z]\w*_\d+\b")
+
+
+def refusals(rows: Rows) -> list[tuple[str, int]]:
+    """(reason, how many pairs), the most frequent first; nodes are not named."""
+    return Counter(NODE.sub("another", x.reason) for x in rows["refusals"]).most_common(TABLE_ROWS)
 
 
 def kernels(rows: Rows, full: bool) -> Iterable[Line]:
@@ -281,6 +292,11 @@ def _first(items: list[r.Row] | list[tuple[str, ...]], full: bool, how: str = ""
     if full or len(items) <= TABLE_ROWS:
         return items, []
     return items[:TABLE_ROWS], [[(f"  and {len(items) - TABLE_ROWS:,} more{'; ' + how if how else ''}", "dim")]]
+
+
+def _operations(text: str, full: bool) -> str:
+    """A graph's text; without its inputs, if it is to be short."""
+    return text if full else "\n".join(line for line in text.splitlines() if " = placeholder[" not in line)
 
 
 def _text(text: str, full: bool, how: str) -> Iterable[Line]:

@@ -71,7 +71,8 @@ def places(texts: Sequence[str], most: int = 4) -> str:
     for file, numbers in by_file.items():
         name = file_name(file) if file else ""
         between = (", lines " if len(numbers) > 1 else ", line ") if name.startswith("Cell ") else ":" if name else ""
-        said.append(name + between + listed(list(dict.fromkeys(numbers))))
+        unique = list(dict.fromkeys(numbers))
+        said.append(name + between + (", ".join(unique) if len(texts) > most else listed(unique)))
     return "; ".join(said) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")
 
 
