@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
+
+import torch
 
 from .breaks import BreakGraph
+from .modules import TABLES, DictSpec, ModuleSpec
+
+ENOUGH_CHANGES = 2
 
 
 @dataclass
@@ -13,6 +21,10 @@ class History:
 
     sizes: dict[str, list[set[int]]] = field(default_factory=dict)
     integers: dict[str, set[int]] = field(default_factory=dict)
+    specs: weakref.WeakSet[ModuleSpec] = field(default_factory=weakref.WeakSet)  # of versions that are alive
+    changes: weakref.WeakKeyDictionary[torch.nn.Module, int] = field(default_factory=weakref.WeakKeyDictionary)
+    shared: set[str] = field(default_factory=set)  # sources at which several modules were seen
+    restless: weakref.WeakSet[torch.nn.Module] = field(default_factory=weakref.WeakSet)
 
     def varying_dims(self, source: str, sizes: tuple[int, ...]) -> list[int]:
         """Dimensions of the tensor at `source` that were seen with different sizes, this one included."""
@@ -29,6 +41,37 @@ class History:
         seen = self.integers.setdefault(source, set())
         seen.add(value)
         return len(seen) > 1
+
+
+    def may_pin(self, source: str, module: torch.nn.Module) -> bool:
+        """May a version be for this very module? Only the first is: if others come by, the versions must fit all that are built alike."""
+        return all(spec.name != source or spec.reference() is module for spec in self.specs) and source not in self.shared
+
+    def note_roots(self, sources: Iterable[str]) -> None:
+        """These sources gave another module before: no version is for one module there any more."""
+        self.shared.update(sources)
+
+    def note_changes(self) -> None:
+        """Modules of earlier versions that were stored into since, time and again, get single guards from now on."""
+        for spec in list(self.specs):
+            root = spec.reference()
+            if root is None:
+                continue
+            owners = {id(space): m for m in root.modules() for space in (m.__dict__, *(m.__dict__.get(t) for t in TABLES))}
+            for dicts in spec.dicts:
+                if changed_keys(dicts) - {"training"} and id(dicts.namespace) in owners:
+                    self._count_change(owners[id(dicts.namespace)])
+
+    def _count_change(self, module: torch.nn.Module) -> None:
+        self.changes[module] = self.changes.get(module, 0) + 1
+        if self.changes[module] >= ENOUGH_CHANGES:
+            self.restless.add(module)
+
+
+def changed_keys(spec: DictSpec) -> set[Any]:
+    """Keys of a dict whose values are others now."""
+    before, now = dict(spec.items), spec.namespace
+    return {k for k in {*before, *now} if k not in before or k not in now or before[k] is not now[k]}
 
 
 @dataclass

@@ -117,7 +117,6 @@ class Trace:
         for device, enabled, dtype in self.state_at_start.autocast:
             if device in devices:
                 self.guards.add(Guard(GuardKind.AUTOCAST, None, (device, enabled, dtype)))
-        self._alias_guards([i for i in self.graph.inputs if isinstance(i.value, torch.Tensor)])
 
     def object_guards(self) -> None:
         """An object that the trace changed must stay apart from others of its class: under one identity the changes would meet."""
@@ -129,14 +128,16 @@ class Trace:
                 if other is not changed and other.python_type() is changed.python_type():
                     self.guard(GuardKind.DISTINCT_OBJECT, changed.source, other.source)
 
-    def _alias_guards(self, tensors: list[GraphInput]) -> None:
-        sources = tuple(i.source for i in tensors)
-        if len(sources) > 1:
-            self.guards.add(Guard(GuardKind.NO_ALIAS, sources[0], sources))
-        written = any(i.written for i in tensors)
-        groups = overlap_groups(tuple(i.value for i in tensors))
-        if len(sources) > 1 and (written or groups):
-            self.guards.add(Guard(GuardKind.OVERLAP, sources[0], OverlapSpec(sources, groups)))
+    def alias_guards(self) -> None:
+        """Inputs stay distinct; where the graph writes to one, they share memory just as now. What the compiled code holds itself stays as it is."""
+        tensors = [i for i in self.graph.inputs if isinstance(i.value, torch.Tensor)]
+        given = [i for i in tensors if not isinstance(i.source, ConstSource)]
+        if len(given) > 1:
+            self.guards.add(Guard(GuardKind.NO_ALIAS, given[0].source, tuple(i.source for i in given)))
+        concerned = [i for i in tensors if i in given or i.written]
+        groups = overlap_groups(tuple(i.value for i in concerned))
+        if given and len(concerned) > 1 and (groups or any(i.written for i in concerned)):
+            self.guards.add(Guard(GuardKind.OVERLAP, given[0].source, OverlapSpec(tuple(i.source for i in concerned), groups)))
 
     def shape_guards(self) -> None:
         """What was assumed about symbols, in terms of the inputs."""
