@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
-from ..loops.ir import Buffer, TensorBox
-from ..loops.layout import ONE, ZERO, Expr, product
+from ..loops.ir import Buffer, Loops, TensorBox
+from ..loops.layout import ONE, ZERO, Expr, Layout, product
 from ..loops.ops import Index, Value, ops
+from ..loops.trace import record
 from .build import Builder
 from .pointwise import clone, where
 from .promotion import LOW, broadcast, cast, compute_dtype, elementwise, operand
@@ -83,14 +84,14 @@ class Picked:
         self.size = (*rest[: self.start], *self.shape, *rest[self.start :])
         self.loads = [operand(t, self.shape, t.dtype) for t in self.tensors]
 
-    def position(self, index: Index) -> Index:
+    def position(self, index: Index, check: bool = True) -> Index:
         inside = index[self.start : self.start + len(self.shape)]
         rest = (*index[: self.start], *index[self.start + len(self.shape) :])
         full: list[Expr] = [ZERO] * len(self.x.size)
         for d, i in zip(self.kept, rest, strict=True):
             full[d] = i
         for d, load in zip(self.dims, self.loads, strict=True):
-            full[d] = ops.indirect_indexing(load(inside), self.x.size[d])
+            full[d] = ops.indirect_indexing(load(inside), self.x.size[d], check)
         return tuple(full)
 
 
@@ -100,12 +101,17 @@ def plain_indices(indices: Sequence[TensorBox | None]) -> bool:
     return bool(tensors) and all(t.dtype in (torch.int64, torch.int32, torch.int16, torch.int8) for t in tensors)
 
 
-@lowers("index.Tensor", "_unsafe_index.Tensor")
-def index(b: Builder, x: TensorBox, indices: Sequence[TensorBox | None]) -> TensorBox:
+@lowers("index.Tensor")
+def index(b: Builder, x: TensorBox, indices: Sequence[TensorBox | None], check: bool = True) -> TensorBox:
     if not plain_indices(indices):
         return NotImplemented
     picked, load = Picked(x, indices), x.loader()
-    return b.pointwise(lambda i: load(picked.position(i)), picked.size, x.dtype, (x, *picked.tensors), x.device, work=2)
+    return b.pointwise(lambda i: load(picked.position(i, check)), picked.size, x.dtype, (x, *picked.tensors), x.device, work=2)
+
+
+@lowers("_unsafe_index.Tensor")
+def unsafe_index(b: Builder, x: TensorBox, indices: Sequence[TensorBox | None]) -> TensorBox:
+    return index(b, x, indices, False)
 
 
 # -- writes -----------------------------------------------------------------------------------------------------------
@@ -272,11 +278,18 @@ def copy_(b: Builder, x: TensorBox, src: TensorBox, non_blocking: bool = False) 
     layout = b.strided(x)
     if layout is None or x.dtype.is_complex:
         return NotImplemented
-    if not src.storage.realized and target.name in src.storage.reads:
-        b.realize(src)
     data = copy(b, x, alias(b, src)).storage.data
+    if not src.storage.realized and target.name in src.storage.reads and not _in_place(data, target.name, layout):  # type: ignore[arg-type]
+        b.realize(src)
+        data = copy(b, x, alias(b, src)).storage.data
     b.mutate(target, data, layout)  # type: ignore[arg-type]
     return x
+
+
+def _in_place(data: Loops, name: str, layout: Layout) -> bool:
+    """Each element is computed from no other element of the buffer than the one it replaces."""
+    body = record(lambda index, rindex: data.store(name, layout.index, index, rindex), data.ranges, ())
+    return all(read.index == body.writes[0].index for read in body.reads if read.name == name)
 
 
 RULES[torch.ops.aten.copy_.default] = copy_

@@ -83,6 +83,20 @@ def frac(b: Builder, x: TensorBox) -> TensorBox:
     return elementwise(b, lambda v: ops.sub(v, ops.trunc(v)), (x,), x.dtype, rounded=True)
 
 
+@lowers("round.decimals")
+def round_decimals(b: Builder, x: TensorBox, *, decimals: int) -> TensorBox:
+    """As eager: scale up, round, scale down."""
+    if not is_float(x.dtype):
+        return clone(b, x) if decimals >= 0 else NotImplemented
+    scale, up = float(10 ** abs(decimals)), decimals >= 0
+
+    def rounded(v: Value) -> Value:
+        c = ops.constant(scale, x.dtype)
+        return ops.truediv(ops.round(ops.mul(v, c)), c) if up else ops.mul(ops.round(ops.truediv(v, c)), c)
+
+    return elementwise(b, rounded, (x,), x.dtype, rounded=True)
+
+
 @lowers("relu.default")
 def relu(b: Builder, x: TensorBox) -> TensorBox:
     return elementwise(b, lambda v: ops.maximum(v, ops.constant(0, x.dtype)), (x,), x.dtype)
@@ -229,6 +243,13 @@ def _float_binary(name: str, *names: str) -> None:
 _float_binary("atan2", "atan2.default")
 _float_binary("hypot", "hypot.default")
 _float_binary("copysign", "copysign.Tensor", "copysign.Scalar")
+
+
+@lowers("ldexp.Tensor")
+def ldexp(b: Builder, x: TensorBox, exponent: TensorBox) -> TensorBox:
+    """x * 2 ** exponent, the power in floats."""
+    power = elementwise(b, ops.exp2, (exponent,), floating(exponent.dtype), heavy=True)
+    return mul(b, x, power)
 
 
 @lowers("nextafter.default")

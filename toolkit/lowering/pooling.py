@@ -1,4 +1,4 @@
-"""Pooling and nearest upsampling. A small window is unrolled: its elements are independent loads of one pointwise loop."""
+"""Pooling. A small window is unrolled: its elements are independent loads of one pointwise loop."""
 
 from __future__ import annotations
 
@@ -101,14 +101,17 @@ def _max_pool(b: Builder, x: TensorBox, kernel: Any, stride: Any, padding: Any, 
     return (pooled, b.pointwise(place, size, torch.int64, (x,), work=4 * len(window.offsets), heavy=True)) if positions else pooled
 
 
-@lowers("max_pool2d_with_indices.default")
-def max_pool2d_with_indices(b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
-    if any(p for p in spread(padding, 2)) and ceil_mode:
-        return NotImplemented
-    first = x if _first_in_window(spread(padding, 2), spread(dilation, 2)) else None
-    if first is None:
-        return NotImplemented
-    return _max_pool(b, x, kernel, stride, padding, dilation, 2, exprs(b.val[0].shape), True)
+def _with_indices(n: int) -> Callable[..., Any]:
+    def rule(b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+        if not _first_in_window(spread(padding, n), spread(dilation, n)) or (ceil_mode and any(spread(padding, n))):
+            return NotImplemented
+        return _max_pool(b, x, kernel, stride, padding, dilation, n, exprs(b.val[0].shape), True)
+
+    return rule
+
+
+lowers("max_pool2d_with_indices.default")(_with_indices(2))
+lowers("max_pool3d_with_indices.default")(_with_indices(3))
 
 
 def _first_in_window(padding: Sequence[int], dilation: Sequence[int]) -> bool:
@@ -164,41 +167,56 @@ def avg_pool2d(b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding:
     return _avg_pool(b, x, kernel, stride, padding, count_include_pad, divisor_override, 2)
 
 
+@lowers("avg_pool3d.default")
+def avg_pool3d(b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> Any:
+    return _avg_pool(b, x, kernel, stride, padding, count_include_pad, divisor_override, 3)
+
+
 @lowers("avg_pool1d.default")
 def avg_pool1d(b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> Any:
     return _avg_pool(b, x, kernel, stride, padding, count_include_pad, None, 1)
 
 
-@lowers("_adaptive_avg_pool2d.default")
-def adaptive_avg_pool2d(b: Builder, x: TensorBox, output: Sequence[Any]) -> Any:
-    """An average pool where the input's sizes are multiples of the output's."""
-    sizes, wanted = x.size[-2:], exprs(output)
-    if any(s.free_symbols or w.free_symbols or w == 0 or s % w for s, w in zip(sizes, wanted, strict=True)):
-        return NotImplemented
-    kernel = [int(s // w) for s, w in zip(sizes, wanted, strict=True)]
-    return _avg_pool(b, x, kernel, kernel, 0, True, None, 2)
-
-
-# -- nearest upsampling -----------------------------------------------------------------------------------------------
-
-
-def _nearest(n: int) -> Callable[..., Any]:
-    def rule(b: Builder, x: TensorBox, output: Sequence[Any], *scales: float | None) -> Any:
-        """Whole factors only: then source = index // factor whatever eager's rounding."""
+def _adaptive_avg(n: int) -> Callable[..., Any]:
+    def rule(b: Builder, x: TensorBox, output: Sequence[Any]) -> Any:
         sizes, wanted = x.size[-n:], exprs(output)
-        if any(s.free_symbols or w.free_symbols or s == 0 or w % s for s, w in zip(sizes, wanted, strict=True)):
+        if any(s.free_symbols or w.free_symbols or w == 0 or s == 0 for s, w in zip(sizes, wanted, strict=True)):
             return NotImplemented
-        factors = [w // s for s, w in zip(sizes, wanted, strict=True)]
-        if any(s is not None and s != f for s, f in zip(scales, factors, strict=False)):
-            return NotImplemented
-        load, skip = x.loader(), len(x.size) - n
-        if x.storage.heavy:
-            b.realize(x)
-        size = (*x.size[:skip], *wanted)
-        return b.pointwise(lambda i: load((*i[:skip], *[floordiv(v, f) for v, f in zip(i[skip:], factors, strict=True)])), size, x.dtype, (x,))
+        if all(s % w == 0 for s, w in zip(sizes, wanted, strict=True)):
+            kernel = [int(s // w) for s, w in zip(sizes, wanted, strict=True)]
+            return _avg_pool(b, x, kernel, kernel, 0, True, None, n)
+        return _uneven_avg(b, x, n, sizes, wanted)
 
     return rule
 
 
-for _n in (1, 2, 3):
-    lowers(f"upsample_nearest{_n}d.default")(_nearest(_n))
+lowers("_adaptive_avg_pool2d.default")(_adaptive_avg(2))
+lowers("_adaptive_avg_pool3d.default")(_adaptive_avg(3))
+
+
+def _uneven_avg(b: Builder, x: TensorBox, n: int, sizes: Sequence[Expr], wanted: Sequence[Expr]) -> Any:
+    """Output i averages [i s // w, ceil((i + 1) s / w)): the longest such window, cut where this one ends."""
+    longest = [max(int(-(-(i + 1) * s // w) - i * s // w) for i in range(int(w))) for s, w in zip(sizes, wanted, strict=True)]
+    if math.prod(longest) > LARGEST_WINDOW or not is_float(x.dtype):
+        return NotImplemented
+    dtype, skip = compute_dtype(x.dtype), len(x.size) - n
+    b.realize(x)
+    load = cast(b, x, dtype).loader()
+    size = (*x.size[:skip], *wanted)
+
+    def inner(index: Index) -> Value:
+        starts = [floordiv(i * s, w) for i, s, w in zip(index[skip:], sizes, wanted, strict=True)]
+        ends = [floordiv((i + 1) * s + w - 1, w) for i, s, w in zip(index[skip:], sizes, wanted, strict=True)]
+        lengths = [e - s for s, e in zip(starts, ends, strict=True)]
+        total = None
+        for offset in cartesian(*[range(k) for k in longest]):
+            at = (*index[:skip], *[s + o for s, o in zip(starts, offset, strict=True)])
+            value = guarded(tuple(map(sympy.Integer, offset)), lengths, range(n), lambda at=at: load(at), 0.0)
+            total = value if total is None else ops.add(total, value)
+        count = ops.constant(1, dtype)
+        for length in lengths:
+            count = ops.mul(count, ops.index_expr(length, dtype))
+        return ops.truediv(total, count)
+
+    return cast(b, b.pointwise(inner, size, dtype, (x,), work=2 * math.prod(longest), heavy=True), x.dtype)

@@ -100,6 +100,7 @@ def squeeze(b: Builder, x: TensorBox, dim: Any = None) -> TensorBox:
 
 
 RULES[torch.ops.prims.squeeze.default] = squeeze
+RULES[torch.ops.prims.view_of.default] = alias
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
@@ -147,12 +148,14 @@ def slice_(b: Builder, x: TensorBox, dim: int = 0, start: Any = None, end: Any =
 
 
 def _symbolic_slice(b: Builder, size: Expr, dim: int, start: Any) -> tuple[Expr, Expr] | None:
-    """The length is the fake value's; the start must be a plain non-negative number, or a negative one from a long enough end."""
+    """The length is the fake value's; the start must be plainly non-negative, or a negative number from a long enough end."""
     start = expr(0 if start is None else start)
-    if not isinstance(b.val, torch.Tensor) or not start.is_number:
+    if not isinstance(b.val, torch.Tensor):
         return None
     length = exprs(b.val.shape)[dim]
-    return (start if start >= 0 else size + start), length
+    if start.is_nonnegative:
+        return start, length
+    return (size + start, length) if start.is_number else None
 
 
 @lowers("select.int", "select_copy.int")
@@ -258,6 +261,13 @@ def flatten(b: Builder, x: TensorBox, start: int = 0, end: int = -1) -> TensorBo
 def broadcast_tensors(b: Builder, tensors: Sequence[TensorBox]) -> Any:
     size = broadcast([t.size for t in tensors])
     return tuple(expand(b, t, size) for t in tensors)
+
+
+@lowers("narrow_copy.default")
+def narrow_copy(b: Builder, x: TensorBox, dim: int, start: Any, length: Any) -> TensorBox:
+    dim = wrapped(dim, len(x.size))
+    at = expr(start)
+    return clone(b, narrowed(x, dim, at + x.size[dim] if at.is_number and at < 0 else at, expr(length)))
 
 
 # -- reorderings that eager copies ------------------------------------------------------------------------------------
