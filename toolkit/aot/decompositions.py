@@ -383,19 +383,19 @@ def fill(x: Tensor, value: float) -> Tensor:
 # -- torch's registry -------------------------------------------------------------------------------------------------
 
 TORCHS = """
-_euclidean_dist _fused_rms_norm _fused_rms_norm_backward _prelu_kernel _prelu_kernel_backward _safe_softmax _unsafe_index _unsafe_index_put
+_euclidean_dist _fused_rms_norm _fused_rms_norm_backward _prelu_kernel _prelu_kernel_backward _safe_softmax 
 _unsafe_masked_index _unsafe_masked_index_put_accumulate _weight_norm_interface addcdiv addcmul addr affine_grid_generator aminmax
 binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits block_diag celu channel_shuffle cudnn_batch_norm_backward
 deg2rad diag_embed diagonal_backward dot elu elu_backward embedding_dense_backward eye floor_divide frac glu glu_backward
 hann_window hardshrink hardsigmoid hardsigmoid_backward hardswish hardswish_backward hardtanh hardtanh_backward heaviside huber_loss
-huber_loss_backward index_add index_copy index_fill isin isneginf isposinf leaky_relu leaky_relu_backward lerp linalg_cross linspace
+huber_loss_backward index_add index_copy index_fill isin isneginf isposinf leaky_relu leaky_relu_backward lerp linalg_cross 
 log_sigmoid_backward log_sigmoid_forward logaddexp logaddexp2 logit logit_backward logspace logsumexp masked_fill mish mish_backward mse_loss
 mse_loss_backward mv mvlgamma nan_to_num nansum native_dropout_backward native_group_norm_backward new_empty new_full nll_loss_backward
 nll_loss_forward nll_loss2d_backward nll_loss2d_forward norm pixel_shuffle pixel_unshuffle rad2deg reflection_pad1d reflection_pad1d_backward
 reflection_pad2d reflection_pad2d_backward renorm replication_pad1d replication_pad2d roll rot90 sinc smooth_l1_loss
 smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward softplus softplus_backward softshrink special_entr special_log_ndtr
-special_xlog1py squeeze std std_mean take threshold trace tril triu unfold_backward upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
-upsample_nearest3d vdot xlogy _upsample_nearest_exact1d _upsample_nearest_exact2d stack linalg_vector_norm
+special_xlog1py squeeze std std_mean take threshold trace tril triu unfold_backward upsample_linear1d 
+vdot xlogy stack linalg_vector_norm
 """
 
 
