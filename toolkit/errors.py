@@ -10,6 +10,7 @@ FuselabError
 ├── CannotTrace           a graph that ahead-of-time autograd does not handle; it runs in eager, with an event
 ├── BuildError            generated code that a compiler refused
 │   ├── NoCompiler        there is no C++ compiler on this machine
+│   ├── NoTriton          Triton is not installed
 │   └── KernelBuildFailed
 ├── KernelRejected        an edited kernel that does not compute what the original does
 └── InternalError         a mistake of ours; the frame runs in eager and this is kept in the report
@@ -77,8 +78,12 @@ class NoCompiler(BuildError):
     remedy = "install g++ or clang++, or set FUSELAB_CPP_COMPILER; until then the results come from eager"
 
 
+class NoTriton(BuildError):
+    remedy = "pip install triton; until then the results come from eager"
+
+
 class KernelBuildFailed(BuildError):
-    pass
+    """A compiler refused a kernel."""
 
 
 class KernelRejected(FuselabError):

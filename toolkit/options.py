@@ -99,3 +99,20 @@ def using(options: Options | None = None, **changes: object) -> Iterator[Options
 def environment(name: str, default: str = "") -> str:
     """Another variable of the environment, for the few that are not options (TRITON_INTERPRET, CXX, HOME)."""
     return os.environ.get(name, default)
+
+
+@contextlib.contextmanager
+def environment_set(name: str, value: str | None) -> Iterator[None]:
+    """`name` is `value` in the environment of the block, for a library that reads it when imported; None changes nothing."""
+    if value is None:
+        yield
+        return
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before

@@ -11,7 +11,7 @@ from ..events import KernelWritten, emit
 from ..loops.ir import LoweredGraph
 from ..scheduling import FusedSchedulerNode, Schedule, memory
 from ..scheduling.loop_order import Hints
-from . import cpp, cpp_prelude
+from . import cpp, cpp_prelude, triton, triton_prelude
 from .kernel import Kernel, Program
 from .wrapper import write_wrapper
 
@@ -28,6 +28,7 @@ class Backend:
 
 BACKENDS: dict[str, Backend] = {
     "cpp": Backend(cpp.write_kernel, cpp.kept_rows, lambda: cpp_prelude.prelude(options.current().simd)),
+    "triton": Backend(triton.write_kernel, triton.kept_rows, lambda: triton_prelude.PRELUDE),
 }
 
 

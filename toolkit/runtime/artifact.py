@@ -6,6 +6,7 @@ by `replace`, and `watch` keeps the arguments of a kernel's next launch.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
 import math
@@ -16,13 +17,14 @@ import torch
 
 from ..codegen.kernel import Kernel, Program
 from ..errors import UnknownKernel
-from . import build_cpp
+from . import build_cpp, launch_triton
 
 Launch = Callable[..., Any]
 Loader = Callable[[Sequence[Kernel], str], dict[str, Launch]]
-LOADERS: dict[str, Loader] = {"cpp": build_cpp.load}
+LOADERS: dict[str, Loader] = {"cpp": build_cpp.load, "triton": launch_triton.load}
 
 _numbers = itertools.count()
+_empty_strided = functools.partial(torch.empty_strided, device=torch.device("cpu"))  # whatever the default device is
 
 
 class Artifact:
@@ -34,7 +36,7 @@ class Artifact:
         self.inputs_of: dict[str, tuple[Any, ...]] = {}
         self.file = f"<fuselab wrapper {next(_numbers)}>"
         self._names: dict[str, Any] = {
-            "torch": torch, "empty_strided": torch.empty_strided, "as_strided": torch.as_strided, "settled": settled, "math": math,
+            "torch": torch, "empty_strided": _empty_strided, "as_strided": torch.as_strided, "settled": settled, "math": math,
             **program.constants, **program.objects, **launches,
         }  # fmt: skip
         linecache.cache[self.file] = (len(program.wrapper), None, program.wrapper.splitlines(keepends=True), self.file)

@@ -1,0 +1,199 @@
+"""Triton kernels made callable: compiled for the GPU where there is one, else run by Triton's own interpreter on CPU tensors.
+
+The source of all kernels of a graph is one text, under a name of its own in linecache, so that Triton finds it and errors point into it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import linecache
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from .. import options
+from ..codegen.kernel import Kernel
+from ..errors import KernelBuildFailed, NoTriton
+from ..events import KernelBuilt, KernelFailed, emit
+
+Launch = Callable[..., Any]
+INTERPRETED_BLOCK = 1 << 14  # elements of a program under the interpreter, where a program costs more than its elements
+
+
+def load(kernels: Sequence[Kernel], prelude: str) -> dict[str, Launch]:
+    """Launchers by kernel name: called with the kernel's arguments, tensors then sizes. Raises KernelBuildFailed, NoTriton."""
+    start = time.perf_counter()
+    text = "\n\n".join([prelude, *(k.source for k in kernels)])
+    names = tuple(k.name for k in kernels)
+    try:
+        space = _executed(text)
+        launches = {k.name: _launcher(k, space[k.name]) for k in kernels}
+    except (SyntaxError, NameError, KeyError, ValueError) as error:
+        emit(KernelFailed(names=names, backend="triton", error=str(error), source=text))
+        raise KernelBuildFailed(f"Triton refused {', '.join(names)}: {error}", source=text, output=str(error)) from error
+    emit(KernelBuilt(names=names, backend="triton", cached=False, seconds=time.perf_counter() - start))
+    return launches
+
+
+def interpreted() -> bool:
+    """Kernels run under the interpreter: there is no GPU, or the option says so."""
+    return options.current().triton_interpret or not torch.cuda.is_available()
+
+
+def _executed(text: str) -> dict[str, Any]:
+    """The names that the source defines."""
+    triton = language(interpreted())
+    file = f"<fuselab triton {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    space: dict[str, Any] = {"__name__": file}
+    with _interpreting_is(interpreted()):
+        exec(compile(text, file, "exec"), space)
+    if interpreted():
+        space["libdevice"] = _numpy_math()
+    return space
+
+
+@functools.cache
+def language(interpret: bool) -> Any:
+    """The triton package, its own library made interpretable if kernels are to be interpreted. Raises NoTriton."""
+    try:
+        with options.environment_set("TRITON_INTERPRET", "1" if interpret and "triton.language" not in sys.modules else None):
+            import triton
+            import triton.language
+    except ImportError as error:
+        raise NoTriton(f"Triton cannot be imported: {error}") from None
+    if interpret:
+        _interpret_library(triton)
+    return triton
+
+
+@contextlib.contextmanager
+def _interpreting_is(on: bool) -> Iterator[None]:
+    """Triton's own switch, which it reads when a kernel is decorated, and when its parts are first imported."""
+    from triton import knobs
+
+    before, knobs.runtime.interpret = knobs.runtime.interpret, on
+    try:
+        yield
+    finally:
+        knobs.runtime.interpret = before
+
+
+def _interpret_library(triton: Any) -> None:
+    """`tl.sum` and its like are jitted functions themselves: if they were made for a GPU, make them again for the interpreter."""
+    from triton.runtime.interpreter import InterpretedFunction, ReduceOps
+    from triton.runtime.jit import JITFunction
+
+    tl = triton.language
+    for module in (tl.standard, tl.random, tl):
+        for name, value in list(vars(module).items()):
+            if isinstance(value, JITFunction):
+                setattr(module, name, InterpretedFunction(value.fn))
+    ReduceOps.generic_reduce = _reduced_by_halves
+
+
+def _reduced_by_halves(self: Any, given: Any) -> list[Any]:
+    """tl.reduce with a function of the kernel's: whole halves at once, where the interpreter goes element by element."""
+    import numpy as np
+
+    dtypes = [g.dtype for g in given]
+    parts = [np.moveaxis(g.handle.data, self.axis, 0) for g in given]
+    while (n := parts[0].shape[0]) > 1:
+        half = n // 2
+        left, right = ([self.to_tensor(np.ascontiguousarray(p[i : 2 * half : 2]), d) for p, d in zip(parts, dtypes, strict=True)] for i in (0, 1))
+        made = self.combine_fn.fn(*left, *right)
+        rest = [p[2 * half :] for p in parts]
+        parts = [np.concatenate([m.handle.data, r]) for m, r in zip(made if isinstance(made, tuple) else (made,), rest, strict=True)]
+    parts = [p if self.keep_dims else p[0] for p in parts]
+    return [self.to_tensor(np.moveaxis(p, 0, self.axis) if self.keep_dims else p, d) for p, d in zip(parts, dtypes, strict=True)]
+
+
+@functools.cache
+def _numpy_math() -> Any:
+    """libdevice by NumPy, for the interpreter."""
+    import types
+
+    import numpy as np
+    from triton.language.core import tensor
+    from triton.runtime.interpreter import TensorHandle
+
+    def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            first = args[0]
+            with np.errstate(all="ignore"):
+                data = function(*(a.handle.data if isinstance(a, tensor) else a for a in args))
+            return tensor(TensorHandle(np.asarray(data).astype(first.handle.data.dtype), first.handle.dtype), first.type)
+
+        return call
+
+    def of_torch(name: str) -> Callable[..., Any]:
+        return lambda x: getattr(torch.special, name)(torch.from_numpy(np.ascontiguousarray(x))).numpy()
+
+    plain = {n: getattr(np, n) for n in "expm1 log10 log1p tan sinh cosh tanh hypot nextafter copysign fmod trunc".split()}
+    named = {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "asinh": np.arcsinh, "acosh": np.arccosh,
+             "atanh": np.arctanh, "pow": np.power, "nearbyint": np.rint, "rsqrt": lambda x: 1 / np.sqrt(x),
+             "erfc": of_torch("erfc"), "erfinv": of_torch("erfinv"), "lgamma": of_torch("gammaln")}  # fmt: skip
+    return types.SimpleNamespace(**{n: lifted(f) for n, f in {**plain, **named}.items()})
+
+
+def _launcher(kernel: Kernel, function: Any) -> Launch:
+    numel = compile_size(kernel)
+    blocks, warps = dict(kernel.launch["blocks"]), int(kernel.launch["warps"])
+    if interpreted():
+        return _interpreting(kernel, function, numel, blocks)
+    if kernel.launch.get("asserts"):
+        function.debug = True
+
+    def launch(*args: Any) -> None:
+        n = numel(*args)
+        if n > 0:
+            function[((n + blocks["XBLOCK"] - 1) // blocks["XBLOCK"],)](*args, **blocks, num_warps=warps)
+
+    return launch
+
+
+def compile_size(kernel: Kernel) -> Callable[..., int]:
+    """Number of x points, from the kernel's arguments."""
+    names = [a.name for a in kernel.signature]
+    sizes = [a.name for a in kernel.signature if a.is_size]
+    if not sizes:
+        value = int(eval(str(kernel.launch["xnumel"]), {"max": max, "min": min}))
+        return lambda *args: value
+    return eval(f"lambda {', '.join(names)}: {kernel.launch['xnumel']}", {"max": max, "min": min})  # type: ignore[no-any-return]
+
+
+def _interpreting(kernel: Kernel, function: Any, numel: Callable[..., int], blocks: dict[str, int]) -> Launch:
+    """Bigger blocks, since a program is slow; an assertion of the kernel is an error of eager's kind."""
+    width = blocks.get("RBLOCK", 1)
+
+    def launch(*args: Any) -> None:
+        n = numel(*args)
+        if n <= 0:
+            return
+        block = blocks["XBLOCK"] * max(1, INTERPRETED_BLOCK // (blocks["XBLOCK"] * width))
+        block = block if n % blocks["XBLOCK"] else max(b for b in _powers(blocks["XBLOCK"], block) if n % b == 0)
+        try:
+            with _interpreting_is(True):
+                function[((n + block - 1) // block,)](*args, XBLOCK=block, **{k: v for k, v in blocks.items() if k != "XBLOCK"})
+        except Exception as error:
+            cause = error.__cause__ or error
+            if isinstance(cause, AssertionError):
+                raise IndexError(str(cause)) from None
+            raise
+
+    return launch
+
+
+def _powers(first: int, last: int) -> list[int]:
+    found = [first]
+    while found[-1] * 2 <= last:
+        found.append(found[-1] * 2)
+    return found
+
+
+__all__ = ["Kernel", "interpreted", "language", "load"]
