@@ -30,7 +30,9 @@ from torch._subclasses.fake_tensor import (  # tensors without data: the trace's
     FakeTensorMode,
     UnsupportedOperatorException,
 )
+from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule  # makes its Python code when it is called, if ever
 from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
+from torch.utils._device import DeviceContext  # the torch function mode that a default device is
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod  # the integer functions SymInts are made of
 from torch.utils._sympy.value_ranges import ValueRanges
 from torch.utils.weak import WeakIdKeyDictionary  # keyed by the object itself: == of tensors is elementwise
@@ -183,6 +185,24 @@ def transform_active() -> bool:
 
 # How many torch function modes are active (a default device is one); there is no public count.
 torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
+torch_dispatch_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
+
+
+def obstacle() -> str:
+    """What is active around the caller that wants to see every operation, so that nothing may be compiled now; "" if nothing.
+
+    A default device is a torch function mode too, and no obstacle. None of the stacks has a public reader.
+    """
+    modes = [torch._C._get_function_stack_at(i) for i in range(torch_function_depth())]
+    modes += [torch._C._get_dispatch_stack_at(i) for i in range(torch_dispatch_depth())]
+    names = [type(m).__name__ for m in modes if not isinstance(m, DeviceContext)]
+    if not names and torch._C._functorch.peek_interpreter_stack() is not None:
+        names = ["a torch.func transform"]
+    if not names and torch.jit.is_tracing():
+        names = ["torch.jit.trace"]
+    return names[0] if names else ""
+
+
 # The C functions behind public Python ones: guards call them before every run.
 any_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled
 deterministic: Callable[[], bool] = torch._C._get_deterministic_algorithms
@@ -197,7 +217,7 @@ SHAPE_FUNCTIONS: dict[str, Any] = {
 
 
 __all__ = [
-    "DataDependentOutputException", "DimDynamic", "DynamicOutputShapeException", "FakeTensor", "FakeTensorConverter", "FakeTensorMode", "FloorDiv", "GuardOnDataDependentSymNode", "Max", "Min", "Mod", "ModularIndexing", "PythonMod",
+    "DataDependentOutputException", "DimDynamic", "DynamicOutputShapeException", "FakeTensor", "FakeTensorConverter", "FakeTensorMode", "FloorDiv", "GuardOnDataDependentSymNode", "LazyGraphModule", "Max", "Min", "Mod", "ModularIndexing", "PythonMod",
     "SLoc", "ShapeEnv", "Source", "UnsupportedOperatorException", "ValueRanges", "WeakIdKeyDictionary", "free_unbacked_symbols", "no_translation_validation",
     "settle_structured_log", "spare_dynamo_import",
 ]

@@ -236,6 +236,10 @@ def test_grad_is_none():
     assert holds(K.GRAD_IS_NONE, False, y, y)
 
 
+class _DispatchMode(torch.utils._python_dispatch.TorchDispatchMode):
+    pass
+
+
 class _Mode(torch.overrides.TorchFunctionMode):
     pass
 
@@ -256,6 +260,7 @@ STATES = {
     K.DEFAULT_DEVICE: (torch.device("cpu"), lambda: torch.device("meta")),
     K.MATMUL_PRECISION: ("highest", lambda: _setting(torch.set_float32_matmul_precision, "high", "highest")),
     K.TORCH_FUNCTION_MODE: (0, _Mode),
+    K.TORCH_DISPATCH_MODE: (0, _DispatchMode),
 }
 
 
@@ -278,7 +283,7 @@ def test_number_of_threads():
     guards.add(Guard(K.NUM_THREADS, None, before))
     now = frame()
     with _setting(torch.set_num_threads, before + 1, before):
-        assert failing(guards, now, now).found == str(before + 1)
+        assert failing(guards, now, now).found == f"threads {before + 1}"
     assert failing(guards, now, now) is None
 
 
@@ -360,9 +365,9 @@ def test_a_set_keeps_each_guard_once_and_in_order():
         ("x", "TYPE_IS", "int", "cell:3"),
         ("x", "CONSTANT_EQUALS", "1", "cell:3"),
         ("x", "CONSTANT_EQUALS", "True", ""),
-        ("torch", "GRAD_MODE", "True", ""),
+        ("torch", "GRAD_MODE", "grad mode on", ""),
     ]
-    assert guards.text().splitlines() == ["x: int  # cell:3", "x: 1  # cell:3", "x: True", "torch: True"]
+    assert guards.text().splitlines() == ["x: int  # cell:3", "x: 1  # cell:3", "x: True", "torch: grad mode on"]
 
 
 def test_a_shared_source_is_read_once():

@@ -356,6 +356,48 @@ def test_a_recompilation_names_the_guard_that_failed():
     assert len(events.of(FrameSeen)) == 2
 
 
+class FunctionMode(torch.overrides.TorchFunctionMode):
+    pass
+
+
+class DispatchMode(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("mode", [FunctionMode, DispatchMode])
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_mode_that_sees_operations_sees_eager_and_stops_nothing_after(mode, guarded):
+    def make(view):
+        tensor = Guard(GuardKind.TENSOR_MATCH, LocalSource("x"), TensorSpec.of(view.locals["x"]))
+        return entry(lambda x: "compiled", *[tensor] * guarded)
+
+    f, x = compile_with(make, lambda x: "eager"), torch.ones(1)
+    for _ in range(2):
+        with mode(), Recorder() as events:
+            assert f(x) == "eager"
+        assert events.of(FrameSkipped)[0].reason == f"{mode.__name__} is active and sees every operation"
+        assert f(x) == "compiled"
+    assert len(f.cache.compiler.seen) == 1
+
+
+def test_under_a_transform_of_torch_func_frames_run_in_eager():
+    f = compile_with(lambda view: entry(lambda x: "compiled"), lambda x: x * 2)
+    assert torch.func.vmap(f)(torch.ones(2)).tolist() == [2, 2]
+    assert f.cache.compiler.seen == []
+
+
+def test_each_default_device_has_its_own_version():
+    f = compile_with(lambda view: entry(lambda x: torch.ones(1).device.type), lambda x: "eager")
+    assert f(1) == "cpu"
+    with torch.device("meta"):
+        assert f(1) == "meta"
+    with torch.device("meta"):
+        assert f(1) == "meta"
+    assert f(1) == "cpu"
+    assert f.cache.compiler.seen == ["<lambda>"] * 2
+
+
 def numbered(view):
     return entry(lambda n: "compiled", equals("n", view.locals["n"]))
 

@@ -323,7 +323,8 @@ static PyObject *versions_tuple(Bucket *b, PyObject *globals) {
     return tuple;
 }
 
-/* cache.miss(code, globals, builtins, function, arguments, versions, made) -> Version | None */
+/* cache.miss(code, globals, builtins, function, arguments, versions, made) -> Version | None (run such frames as they are from now on) |
+   NotImplemented (this one only) */
 static PyObject *ask_python(Bucket *b, Frame *frame, const Values *values) {
     PyObject *arguments = PyTuple_New(values->count), *versions = arguments ? versions_tuple(b, values->globals) : NULL, *answer = NULL;
     PyObject *made = versions ? PyLong_FromLong(b->made) : NULL;
@@ -335,19 +336,20 @@ static PyObject *ask_python(Bucket *b, Frame *frame, const Values *values) {
     Py_XDECREF(arguments);
     Py_XDECREF(versions);
     Py_XDECREF(made);
-    if (answer != NULL && answer != Py_None && !Py_IS_TYPE(answer, &VersionType)) {
-        PyErr_Format(PyExc_TypeError, "miss() gave a %s, not a Version or None", Py_TYPE(answer)->tp_name);
+    if (answer != NULL && answer != Py_None && answer != Py_NotImplemented && !Py_IS_TYPE(answer, &VersionType)) {
+        PyErr_Format(PyExc_TypeError, "miss() gave a %s, not a Version, None or NotImplemented", Py_TYPE(answer)->tp_name);
         Py_CLEAR(answer);
     }
     return answer;
 }
 
-/* No version fits. A new reference; None: as it is; NULL: an exception. */
+/* No version fits. A new reference to a version; None: as it is; NULL: an exception. */
 static PyObject *new_version(Bucket *b, Frame *frame, const Values *values) {
     Cache *active = switch_to(NULL);
     PyObject *answer = ask_python(b, frame, values);
     switch_to(active);
-    if (answer == Py_None) b->as_is = 1;
+    if (answer == Py_NotImplemented) Py_SETREF(answer, Py_NewRef(Py_None));
+    else if (answer == Py_None) b->as_is = 1;
     else if (answer != NULL && !b->orphan) push_version(b, (Version *)answer);
     return answer;
 }

@@ -64,6 +64,7 @@ class GuardKind(Enum):
     NUM_THREADS = auto()  # - int
     MATMUL_PRECISION = auto()  # torch.get_float32_matmul_precision() - str
     TORCH_FUNCTION_MODE = auto()  # depth of the stack of torch function modes - int
+    TORCH_DISPATCH_MODE = auto()  # depth of the stack of torch dispatch modes - int
     # whole modules
     MODULE_STATE = auto()  # an nn.Module and the submodules touched: attributes, parameters, buffers, hooks - ModuleSpec
 

@@ -98,8 +98,11 @@ def _defaults(function: Any, expected: Any) -> bool:
     return found is expected or (bool(found) and bool(expected) and len(found) == len(expected) and all(map(_is, found, expected)))
 
 
-def _torch_state(read: Callable[[], Any]) -> Check:
-    return Check(lambda value, expected, frame: bool(read() == expected), str, lambda value, expected, frame: str(read()))
+def _torch_state(name: str, read: Callable[[], Any]) -> Check:
+    def words(state: Any) -> str:
+        return f"{name} {('on' if state else 'off') if isinstance(state, bool) else state}"
+
+    return Check(lambda value, expected, frame: bool(read() == expected), words, lambda value, expected, frame: words(read()))
 
 
 K = GuardKind
@@ -134,19 +137,20 @@ CHECKS: dict[GuardKind, Check] = {
     K.NO_ALIAS: Check(_no_alias, lambda e: "distinct tensors " + ", ".join(s.text() for s in e), lambda v, e, f: "the same tensor twice"),
     K.OVERLAP: Check(_overlap_holds, _overlap_text, lambda v, e, f: "other overlaps"),
     K.GRAD_IS_NONE: Check(lambda v, e, f: (v.grad is None) is e, lambda e: "no .grad" if e else "a .grad", lambda v, e, f: short(v.grad)),
-    K.GRAD_MODE: _torch_state(torch.is_grad_enabled),
-    K.INFERENCE_MODE: _torch_state(torch.is_inference_mode_enabled),
+    K.GRAD_MODE: _torch_state("grad mode", torch.is_grad_enabled),
+    K.INFERENCE_MODE: _torch_state("inference mode", torch.is_inference_mode_enabled),
     K.AUTOCAST: Check(
         lambda v, e, f: _autocast(_torch.autocast_state(e[0])) == _autocast(e[1:]),
         lambda e: f"autocast {e[0]} {_autocast(e[1:])}",
         lambda v, e, f: _autocast(_torch.autocast_state(e[0])),
     ),
-    K.DETERMINISTIC: _torch_state(torch.are_deterministic_algorithms_enabled),
-    K.DEFAULT_DTYPE: _torch_state(torch.get_default_dtype),
-    K.DEFAULT_DEVICE: _torch_state(torch.get_default_device),
-    K.NUM_THREADS: _torch_state(torch.get_num_threads),
-    K.MATMUL_PRECISION: _torch_state(torch.get_float32_matmul_precision),
-    K.TORCH_FUNCTION_MODE: _torch_state(_torch.torch_function_depth),
+    K.DETERMINISTIC: _torch_state("deterministic algorithms", torch.are_deterministic_algorithms_enabled),
+    K.DEFAULT_DTYPE: _torch_state("default dtype", torch.get_default_dtype),
+    K.DEFAULT_DEVICE: _torch_state("default device", torch.get_default_device),
+    K.NUM_THREADS: _torch_state("threads", torch.get_num_threads),
+    K.MATMUL_PRECISION: _torch_state("float32 matmul precision", torch.get_float32_matmul_precision),
+    K.TORCH_FUNCTION_MODE: _torch_state("torch function modes", _torch.torch_function_depth),
+    K.TORCH_DISPATCH_MODE: _torch_state("torch dispatch modes", _torch.torch_dispatch_depth),
     K.MODULE_STATE: Check(lambda v, e, f: not e.difference(v), ModuleSpec.text, lambda v, e, f: e.difference(v)),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import types
 from typing import Any
 
 
@@ -31,6 +32,8 @@ def short(value: Any, limit: int = 80) -> str:
     """A value in a message: classes and functions by name, long texts cut, never the contents of a tensor."""
     if isinstance(value, type):
         return value.__qualname__
+    if isinstance(value, types.ModuleType):
+        return f"module {value.__name__}"
     if hasattr(type(value), "stride"):
         return f"{type(value).__name__}{tuple(value.shape)}"
     name = getattr(value, "__qualname__", None)

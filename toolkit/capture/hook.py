@@ -17,7 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .. import options
+import torch
+
+from .. import _torch, options
 from ..errors import InternalError, RecompileLimit, Unsupported, UsageError
 from ..events import (
     CompileFinished,
@@ -34,7 +36,7 @@ from ..events import (
     stages,
 )
 from . import _frame
-from .guards import Failure, GuardSet
+from .guards import Failure, Guard, GuardKind, GuardSet
 from .skipfiles import never_captured
 
 disabled = _frame.disabled
@@ -103,11 +105,16 @@ class Cache(_frame.Cache):
         arguments: Arguments,
         versions: tuple[_frame.Version, ...],
         made: int,
-    ) -> _frame.Version | None:
-        """No version fits: compile one. None: from now on what fits no version runs as it is. C calls this with the hook off.
+    ) -> Any:
+        """No version fits: compile one, a `_frame.Version`. None: from now on what fits no version runs as it is; NotImplemented: this
+        call does. C calls this with the hook off.
 
         `versions` are those alive for these globals, the last used first; `made` counts all that this code ever had.
         """
+        watcher = _torch.obstacle()
+        if watcher:
+            emit(_skipped(code, f"{watcher} is active and sees every operation"))
+            return NotImplemented
         view = frame_view(code, namespace, builtins, function, arguments)
         if (versions and not self._may_recompile(view, versions)) or made >= LIFETIME * options.current().recompile_limit:
             return None
@@ -142,12 +149,13 @@ class Cache(_frame.Cache):
             emit(CompileFinished(function=name, result="failed", seconds=time.perf_counter() - start))
             return None
         if isinstance(made, Skip) and made.reason:
-            emit(FrameSkipped(function=name, file=view.code.co_filename, line=view.code.co_firstlineno, reason=made.reason))
+            emit(_skipped(view.code, made.reason))
         result = "compiled" if version else "eager"
         emit(CompileFinished(function=name, result=result, stages=stages(), seconds=time.perf_counter() - start))
         return version
 
     def _install(self, view: FrameView, entry: Entry) -> _frame.Version:
+        _guard_modes(entry.guards)
         emit(GuardsInstalled(function=view.code.co_qualname, count=len(entry.guards), rows=entry.guards.rows))
         if entry.code is None:
             raise InternalError("an entry is installed once")
@@ -228,6 +236,23 @@ def argument_count(code: types.CodeType) -> int:
     """How many variables of a frame are arguments: positional, keyword-only, *args and **kwargs."""
     stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return code.co_argcount + code.co_kwonlyargcount + stars
+
+
+def _guard_modes(guards: GuardSet) -> None:
+    """Compiled code hides its operations from modes: it runs under none but a default device, and then under this one.
+
+    Tensor guards see modes for dispatch themselves, in the dispatch keys.
+    """
+    depth = _torch.torch_function_depth()
+    guards.add(Guard(GuardKind.TORCH_FUNCTION_MODE, None, depth))
+    if depth:
+        guards.add(Guard(GuardKind.DEFAULT_DEVICE, None, torch.get_default_device()))
+    if not any(g.kind is GuardKind.TENSOR_MATCH for g in guards):
+        guards.add(Guard(GuardKind.TORCH_DISPATCH_MODE, None, 0))
+
+
+def _skipped(code: types.CodeType, reason: str) -> FrameSkipped:
+    return FrameSkipped(function=code.co_qualname, file=code.co_filename, line=code.co_firstlineno, reason=reason)
 
 
 def _guard_failed(name: str, failure: Failure | None) -> GuardFailed:

@@ -76,6 +76,7 @@ _STATE: dict[GuardKind, Callable[[], Any]] = {
     K.NUM_THREADS: torch.get_num_threads,
     K.MATMUL_PRECISION: _torch.matmul_precision,
     K.TORCH_FUNCTION_MODE: _torch.torch_function_depth,
+    K.TORCH_DISPATCH_MODE: _torch.torch_dispatch_depth,
 }
 
 
