@@ -86,26 +86,32 @@ class Capture:
     def _attempt(self, frame: FrameView, record: CodeRecord) -> Entry | Skip:
         with preserved_state(), _deep_recursion(), _without_collections():
             trace = Trace(record, self.dynamic)
-            tx = top_interpreter(trace, frame)
             try:
-                value = self._run(trace, tx)
-                ending = Ending(trace)
-                if value is not None:
-                    self._skip_if_trivial(trace)
-                    ending.returns(value)
-                else:
-                    ending.breaks()
-            except BreakGraph as broken:
-                trace.locate(broken)
-                raise
-            if value is None:
-                self._tell_break(frame, record.breaks[tx.steps])
-            compiled = self._compile(trace, frame, ending)
-            trace.object_guards()
-            trace.shape_guards()
-            consolidate(trace, frame)
-            trace.alias_guards()
-            return Entry(trace.guards, ending.finish(compiled))
+                return self._trace_once(trace, frame)
+            finally:
+                trace.release()
+
+    def _trace_once(self, trace: Trace, frame: FrameView) -> Entry | Skip:
+        tx = top_interpreter(trace, frame)
+        try:
+            value = self._run(trace, tx)
+            ending = Ending(trace)
+            if value is not None:
+                self._skip_if_trivial(trace)
+                ending.returns(value)
+            else:
+                ending.breaks()
+        except BreakGraph as broken:
+            trace.locate(broken)
+            raise
+        if value is None:
+            self._tell_break(frame, trace.record.breaks[tx.steps])
+        compiled = self._compile(trace, frame, ending)
+        trace.object_guards()
+        trace.shape_guards()
+        consolidate(trace, frame)
+        trace.alias_guards()
+        return Entry(trace.guards, ending.finish(compiled))
 
     def _run(self, trace: Trace, tx: Interpreter) -> VariableTracker | None:
         """What the top frame returns; None: it reached a break."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import sysconfig
+import weakref
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,8 @@ class Trace:
         self.record = record
         self.dynamic = dynamic
         self.fake = shapes.fake_mode()
-        self.fake.shape_env.where = self.line
+        line = weakref.WeakMethod(self.line)  # the environment outlives the trace, with the compiled code
+        self.fake.shape_env.where = lambda: here() if (here := line()) is not None else None
         self.guards = GuardSet()
         self.effects = Effects()
         self.graph = GraphBuilder(self)
@@ -67,6 +69,14 @@ class Trace:
         self.state_at_start = TorchState.now()
         self.grad_at_start = self.state_at_start.grad
         self.classes: set[type] = set()  # those whose attributes are guarded
+
+    def release(self) -> None:
+        """Let go of the objects of the traced program: they must not live longer than they would."""
+        self.stack.clear()
+        self.effects = Effects()
+        self.graph = GraphBuilder(self)
+        self.graph.trace = None  # type: ignore[assignment]
+        self.handled = None
 
     @property
     def current(self) -> Interpreter:

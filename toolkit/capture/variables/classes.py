@@ -84,7 +84,10 @@ class ClassVariable(VariableTracker):
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
         if isinstance(self.cls, enum.EnumMeta) and key.is_constant():
             return tx.fold(lambda: self.cls[key.constant()])
-        return tx.break_graph("unsupported-item", f"{self.describe()} is indexed")
+        try:
+            return tx.fold(lambda: self.cls[key.real()])  # type: ignore[index]
+        except NotConstant:
+            return tx.break_graph("unsupported-item", f"{self.describe()} is indexed")
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
         from .iterators import ItemsIteratorVariable
@@ -260,6 +263,8 @@ def flat_classes(tx: Interpreter, classes: VariableTracker) -> list[type]:
         return [type(None) if part is None else part for part in real.__args__]
     if isinstance(real, tuple):
         return list(real)
+    if type(real).__name__ in ("_SpecialGenericAlias", "_TupleType", "_CallableType"):  # typing.Sequence
+        return [real.__origin__]
     if not isinstance(real, type):
         args = getattr(real, "__args__", None)
         if args is not None and getattr(real, "__origin__", None) is not None and all(isinstance(a, type) for a in args):

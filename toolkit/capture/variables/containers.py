@@ -68,6 +68,10 @@ def index_of(tx: Interpreter, key: VariableTracker) -> Any:
         return key.plain(tx)
     if key.is_constant():
         return key.constant()
+    special = getattr(key, "special", None)
+    index = special(tx, "__index__") if special is not None else None
+    if index is not None:
+        return index_of(tx, tx.realize(tx.call(index, [])))
     number = getattr(key, "as_int", None)  # a symbolic integer becomes a number, guarded
     if number is None:
         return tx.break_graph("unsupported-item", f"a sequence is indexed with {key.describe()}")

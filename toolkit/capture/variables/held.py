@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 KINDS = (
     re.Pattern, re.Match, types.UnionType, types.GenericAlias, type(typing.List[int]), type(typing.Union), type(typing.Optional[int]), typing.TypeVar,  # noqa: UP006, UP045
     dataclasses.Field, inspect.Parameter, inspect.Signature, type(dataclasses.MISSING), torch.finfo, torch.iinfo, type(typing.Any),
+    type(typing.Sequence), type(typing.Tuple), type(typing.Callable),  # noqa: UP006
 )  # fmt: skip
 
 

@@ -183,6 +183,14 @@ def _log(level: int, name: str) -> Callable[..., VariableTracker]:
     return log
 
 
+@rule(logging.Logger.isEnabledFor)
+def _is_enabled(tx: Interpreter, logger: VariableTracker, level: VariableTracker) -> VariableTracker:
+    number, answer = level.constant(), logger.real().isEnabledFor(level.constant())
+    check = Predicate(lambda found: found.isEnabledFor(number) is answer, f"isEnabledFor({number}) is {answer}")
+    tx.guard(GuardKind.CALLABLE, logger.source, check)
+    return tx.wrap_constant(answer)
+
+
 RULES.update({function: _log(level, function.__name__) for function, level in _LEVELS.items()})
 
 # -- math ---------------------------------------------------------------------------------------------------------------------------------------
