@@ -8,7 +8,7 @@ from typing import Any
 from ..toolkit.events import text_of
 from ..toolkit.report import rows as r
 from ..toolkit.report.text import sentence, state
-from ..toolkit.report.words import caret, place, place_of, places, seconds, size
+from ..toolkit.report.words import caret, place, place_of, places, seconds, size, with_places
 
 BIG = ("text", "source", "rows")  # of graphs, kernels, guards; a break's source is one line and travels
 
@@ -27,8 +27,9 @@ def body(record: Any) -> dict[str, Any]:
     """{"text": ...} or {"table": rows} of what `row` left behind."""
     if isinstance(record, r.Guards):
         return {"table": [[s, kind.replace("_", " ").lower(), expected, place_of(where)] for s, kind, expected, where in record.table()]}
-    text = record.source if isinstance(record, r.Kernel) else getattr(record, "text", "")
-    return {"text": str(text_of(text))}
+    if isinstance(record, r.Kernel):
+        return {"text": str(text_of(record.source))}
+    return {"text": with_places(str(text_of(getattr(record, "text", ""))))}
 
 
 def _break(b: r.Break) -> dict[str, Any]:

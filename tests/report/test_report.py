@@ -199,3 +199,12 @@ def test_a_dropped_row_comes_back_as_a_new_one():
 def test_events_that_were_written_to_json_give_the_same_report():
     again = [ev.from_json(ev.to_json(e)) for e in notebook_fakes.story()]
     assert str(Report(again)) == WHOLE
+
+
+def test_cells_in_graphs_and_kernels_go_by_their_prompt_too():
+    words.namers.append({"/tmp/ipykernel_7/12.py": "Cell In[3]"}.get)
+    try:
+        text = words.with_places("# /tmp/ipykernel_7/12.py:3\n//   /tmp/ipykernel_7/12.py:14  x + 1\n# nets/a.py:5 x[1:2]")
+    finally:
+        words.namers.pop()
+    assert text == "# Cell In[3], line 3\n//   Cell In[3], line 14  x + 1\n# nets/a.py:5 x[1:2]"

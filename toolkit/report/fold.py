@@ -228,7 +228,11 @@ def _build_failed(rows: Rows, e: ev.KernelFailed) -> None:
     for row in filter(None, (rows.kernel(e, name) for name in e.names)):
         row.state, row.note = "failed", e.error
         rows.touch("kernels", row)
-    rows.put("problems", e, Problem(stage="build", subject=", ".join(e.names), message=e.error, text=e.source))
+    _problem(rows, e, Problem(stage="build", subject=", ".join(e.names), message=e.error, text=e.source))
+
+
+def _problem(rows: Rows, e: Event, problem: Problem) -> None:
+    rows.put("problems", e, problem, (problem.stage, problem.subject, problem.message))
 
 
 EDIT_STATES = {"edit": "edited", "revert": "built", "stale": "stale"}
@@ -285,8 +289,8 @@ FOLDS: dict[type[Event], Callable[[Rows, Any], None]] = {
         Dimension(source=e.source, became=f"the constant {e.value}", line=e.line, reason=e.reason),
         (e.source, e.value, e.line, e.reason),
     ),
-    ev.RecompileLimitHit: lambda rows, e: rows.put(
-        "problems",
+    ev.RecompileLimitHit: lambda rows, e: _problem(
+        rows,
         e,
         Problem(
             stage="capture",
@@ -294,8 +298,6 @@ FOLDS: dict[type[Event], Callable[[Rows, Any], None]] = {
             message=f"compiled {e.limit} times and runs in eager from now on; {e.source} keeps changing",
         ),
     ),
-    ev.InternalFailure: lambda rows, e: rows.put(
-        "problems", e, Problem(stage=e.stage, subject=e.function, message=e.error, text=e.traceback)
-    ),
-    ev.CacheUnusable: lambda rows, e: rows.put("problems", e, Problem(stage="cache", subject="the disk cache", message=e.reason)),
+    ev.InternalFailure: lambda rows, e: _problem(rows, e, Problem(stage=e.stage, subject=e.function, message=e.error, text=e.traceback)),
+    ev.CacheUnusable: lambda rows, e: _problem(rows, e, Problem(stage="cache", subject="the disk cache", message=e.reason)),
 }

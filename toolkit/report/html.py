@@ -11,7 +11,7 @@ from html import escape
 from ..events import text_of
 from .fold import Rows
 from .text import NOTHING, SECTIONS, changed, kernel_names, refusals, sentence, state, summary
-from .words import caret, place, place_of, places, plural, seconds, size
+from .words import caret, place, place_of, places, plural, seconds, size, with_places
 
 STYLE = """
 .fuselab-report{--fl-ink:var(--jp-ui-font-color1,var(--vscode-editor-foreground,#1f2328));--fl-soft:var(--jp-ui-font-color2,
@@ -190,7 +190,10 @@ def problems(rows: Rows) -> Iterable[str]:
     for p in rows["problems"]:
         first, *rest = p.message.strip().splitlines() or [""]
         more = "\n".join(rest) + ("\n\n" if rest and p.text else "") + str(text_of(p.text))
-        head = f"<b>{escape(p.subject)}</b> <small>{escape(p.stage)}</small> <span class='fl-bad'>{escape(first)}</span>"
+        times = f", {p.times} times" if p.times > 1 else ""
+        head = (
+            f"<b>{escape(p.subject or 'a graph')}</b> <small>{escape(p.stage)}{times}</small> <span class='fl-bad'>{escape(first)}</span>"
+        )
         yield _fold(head, _pre(more)) if more.strip() else f"<p>{head}</p>"
 
 
@@ -220,7 +223,7 @@ COUNTED = {
 
 
 def _pre(text: str) -> str:
-    return f"<pre>{escape(text)}</pre>"
+    return f"<pre>{escape(with_places(text))}</pre>"
 
 
 def _fold(head: str, body: str) -> str:

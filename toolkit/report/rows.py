@@ -182,3 +182,4 @@ class Problem(Row):
     subject: str
     message: str
     text: Text = ""
+    times: int = 1

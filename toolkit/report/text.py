@@ -13,7 +13,7 @@ from typing import Any
 from ..events import text_of
 from . import rows as r
 from .fold import Rows
-from .words import caret, place, place_of, places, plural, seconds, size
+from .words import caret, place, place_of, places, plural, seconds, size, with_places
 
 Line = list[tuple[str, str]]
 STYLES = {
@@ -171,7 +171,7 @@ def kernels(rows: Rows, full: bool) -> Iterable[Line]:
         if k.note:
             yield [("    " + k.note.strip().splitlines()[0], "dim")]
         if full:
-            yield from ([("      " + line, "")] for line in text_of(k.source).rstrip().splitlines())
+            yield from ([("      " + line, "")] for line in with_places(text_of(k.source)).rstrip().splitlines())
     yield from more
 
 
@@ -222,7 +222,8 @@ def guards(rows: Rows, full: bool) -> Iterable[Line]:
 def problems(rows: Rows, full: bool) -> Iterable[Line]:
     for p in rows["problems"]:
         first, *rest = p.message.strip().splitlines() or [""]
-        yield [("  " + p.subject, "name"), (f" ({p.stage}): {first}", "bad")]
+        times = f", {p.times} times" if p.times > 1 else ""
+        yield [("  " + (p.subject or "a graph"), "name"), (f" ({p.stage}{times}): {first}", "bad")]
         for line in rest if full else rest[:5]:
             yield [("    " + line, "")]
         if full and (text := text_of(p.text)):
@@ -300,7 +301,7 @@ def _operations(text: str, full: bool) -> str:
 
 
 def _text(text: str, full: bool, how: str) -> Iterable[Line]:
-    body = text.rstrip().splitlines()
+    body = with_places(text).rstrip().splitlines()
     if not full and len(body) > GRAPH_LINES:
         body = [*body[:GRAPH_LINES], f"... {len(body) - GRAPH_LINES:,} more lines; {how}"]
     return ([("      " + line, "")] for line in body)

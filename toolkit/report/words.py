@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Callable, Sequence
 
+PLACE = re.compile(r"(?<!\S)(\S+?):(\d+)(?!\S)")
 namers: list[Callable[[str], str | None]] = []  # a notebook registers how its cells are called: file name -> "Cell In[3]"
 
 
@@ -59,6 +61,11 @@ def place_of(text: str) -> str:
     where, _, rest = text.partition(" ")
     file, _, line = where.rpartition(":")
     return f"{place(file, int(line))}{' ' + rest if rest else ''}" if file and line.isdigit() else text
+
+
+def with_places(text: str) -> str:
+    """`text` with every 'file:line' of a cell said as a person says it; other files stay as they are."""
+    return PLACE.sub(lambda found: place(found[1], int(found[2])) if file_name(found[1]).startswith("Cell ") else found[0], text)
 
 
 def places(texts: Sequence[str], most: int = 4) -> str:

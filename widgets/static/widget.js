@@ -170,7 +170,7 @@ function dimension(panel, row) {
 
 const guards = (panel, row) => panel.body("guards", row, [h("b", {}, row.function), soft(count(row.count, "guard"))]);
 const problem = (panel, row) => h("article", { class: "fl-card" },
-  h("header", {}, h("b", {}, row.subject), h("span", { class: "fl-tag" }, row.stage)), h("pre", { class: "fl-code fl-bad" }, row.message),
+  h("header", {}, h("b", {}, row.subject || "a graph"), h("span", { class: "fl-tag" }, row.stage)), h("pre", { class: "fl-code fl-bad" }, row.message),
   row.has_body ? panel.body("problems", row, row.stage === "build" ? "Source" : "Traceback") : null);
 
 function group(panel, row) {
