@@ -33,20 +33,21 @@ class GraphInput:
     example: Any
     value: Any  # the real tensor or int of this call
     layout: Any = None  # sizes, strides, offset, requires_grad before the graph ran
+    version: int = 0
     _written: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.example, torch.Tensor):
-            self.layout = _layout(self.example)
+            self.layout, self.version = _layout(self.example), self.example._version
 
     @property
     def written(self) -> bool:
         """Did the graph change it in place?"""
-        return self._written or isinstance(self.example, torch.Tensor) and self.example._version > 0
+        return self._written or isinstance(self.example, torch.Tensor) and self.example._version != self.version
 
     def restore(self, fake: Any) -> None:
         """If the graph changed the example in place, put one like the original in its place: later stages begin with it."""
-        if self.layout is None or self.example._version == 0 and self.layout == _layout(self.example):
+        if self.layout is None or self.example._version == self.version and self.layout == _layout(self.example):
             return
         self._written = self._written or self.written
         sizes, strides, _, requires_grad = self.layout
@@ -56,6 +57,7 @@ class GraphInput:
         if hasattr(self.example, "_fuselab_storage"):
             fresh._fuselab_storage = self.example._fuselab_storage
         self.example = self.node.meta["example_value"] = fresh
+        self.version = fresh._version
 
 
 def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
