@@ -166,6 +166,15 @@ def test_a_closure_is_loaded_as_such():
     assert [repr(i) for i in disassemble(inner)][:3] == ["COPY_FREE_VARS 2", "RESUME 0", "LOAD_DEREF 'a'"]
 
 
+def test_a_comprehension_may_hide_a_cell_behind_a_plain_value():
+    source = "def f(a):\n x = 1\n g = lambda: x\n b = [h(x, a) for x in a]\n return [lambda: x for x in a], g"
+    rows = [repr(i) for i in disassemble(code_of(source)) if i.argval == "x"]
+    if sys.version_info >= (3, 12):
+        assert rows.count("LOAD_CLOSURE 'x'") == 2
+        assert rows.count("LOAD_FAST 'x'") == 1
+    assert differences(code_of(source))[0] == []
+
+
 def test_every_instruction_has_one_kind_of_operand():
     names = [n for group in OPERANDS.values() for n in group.split()]
     assert len(names) == len(set(names)) == len(KIND)

@@ -7,6 +7,7 @@ superinstructions, packed operands, the exception table, the line table, the sta
 
 from __future__ import annotations
 
+import inspect
 import opcode
 import sys
 from bisect import bisect_left
@@ -148,6 +149,8 @@ def disassemble(code: CodeType) -> Body:
     for instruction, raw in zip(out, raws, strict=True):
         if KIND[instruction.opname] == "jump":
             instruction.target = starts[_jump_target(raw)]
+    if VERSION >= (3, 13):
+        _find_closures(code, out, raws)
     for region in read_regions(code.co_exceptiontable):
         handler = Handler(starts[region.target], region.depth, region.lasti)
         for n in range(bisect_left(raws, region.start, key=_at), bisect_left(raws, region.end, key=_at)):
@@ -168,6 +171,25 @@ def disassemble(code: CodeType) -> Body:
         code.co_names,
         code.co_consts,
     )
+
+
+def _find_closures(code: CodeType, out: list[Instruction], raws: list[_Raw]) -> None:
+    """Tell LOAD_CLOSURE from LOAD_FAST, which are one on 3.13.
+
+    That the name has a cell does not decide it: an inlined comprehension keeps a plain value in that slot for a while. A cell is loaded for
+    a new function, in the order of its free variables, or by the body of a class.
+    """
+    cells = {*code.co_cellvars, *code.co_freevars}
+    for n, i in enumerate(out):
+        if i.opname == "LOAD_FAST" and i.argval in ("__class__", "__classdict__") and not code.co_flags & inspect.CO_OPTIMIZED:
+            i.opname = "LOAD_CLOSURE"
+        if [j.opname for j in out[n : n + 4]] != ["BUILD_TUPLE", "LOAD_CONST", "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"]:
+            continue
+        loads = out[n - i.argval : n]
+        plain = any(r.name != "LOAD_FAST" for r in raws[n - i.argval : n])
+        if out[n + 3].argval == "closure" and not plain and {j.argval for j in loads} <= cells:
+            for j in loads:
+                j.opname = "LOAD_CLOSURE"
 
 
 def _at(raw: _Raw) -> int:
@@ -197,9 +219,6 @@ def _decode(code: CodeType, raw: _Raw, slots: Sequence[str]) -> list[Instruction
 
 
 def _local(code: CodeType, name: str, arg: int, slots: Sequence[str]) -> Instruction:
-    is_cell = arg >= code.co_nlocals or slots[arg] in code.co_cellvars
-    if name == "LOAD_FAST" and VERSION >= (3, 13) and is_cell:
-        name = "LOAD_CLOSURE"
     return Instruction(name, slots[arg], free=slots.index(slots[arg]) < arg)
 
 

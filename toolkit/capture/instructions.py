@@ -13,7 +13,8 @@ OPERANDS below is the whole vocabulary, with what `argval` is. Where the normal 
     CALL_INTRINSIC_1 name   also 3.11's UNARY_POSITIVE, LIST_TO_TUPLE, IMPORT_STAR, PRINT (PRINT_EXPR), ASYNC_GEN_WRAP
     CALL_INTRINSIC_2 name   also 3.11's PREP_RERAISE_STAR
     LOAD_CLOSURE name       a LOAD_FAST of a cell on 3.13
-    LOAD_FAST, STORE_FAST   also the halves of 3.13's superinstructions
+    LOAD_FAST, STORE_FAST   also the halves of 3.13's superinstructions. The name may be that of a cell: an inlined comprehension (3.12 on)
+                            puts the cell aside (LOAD_FAST_AND_CLEAR), has a plain value or a new cell under the name, and puts it back
     FOR_ITER                when exhausted: pop the iterator, go to `body.after_loop(instruction)`
     END_FOR                 3.12, and END_FOR + POP_TOP of 3.13: the target of FOR_ITER, pops two; an interpreter never meets it
     COMPARE_OP .to_bool     3.13: the result goes through bool()
