@@ -27,7 +27,7 @@ from .cpp_prelude import C_TYPES, LOW_PRECISION
 from .kernel import Arg, Kernel
 from .names import header, kernel_name
 from .tiling import choose
-from .walk import ATOM, UNARY, Walker, Written
+from .walk import ATOM, INNERMOST, UNARY, Walker, Written
 from .writer import Writer
 
 _NUMBERED = re.compile(r"[a-z][a-z_0-9]*_\d+")
@@ -79,6 +79,9 @@ class CppKernel(CppLoops, CppOps, Walker):
         self.loads = Counter((d.name, d.index, group.stages[n]) for n in group.nodes for d in n.reads)
         self.at: dict[tuple[str, Expr, bool], sympy.Symbol] = {}
         self.overwritten: set[str] = set()
+        self.masks = 0  # masked bodies we are in
+        self.places: list[Writer | None] = []  # by level: where what varies with that many loops is declared
+        self.depths: dict[sympy.Symbol, int] = {}  # level of each variable
         self.final = True
 
     # -- the whole function
@@ -155,9 +158,29 @@ class CppKernel(CppLoops, CppOps, Walker):
         self.out.line(text)
 
     def keep(self, value: Written) -> Written:
+        """A constant, declared in the loop that the value varies with."""
         name = self.fresh("t")
-        self.statement(f"const {C_TYPES[value.dtype]} {name} = {value.text};")
-        return Written(name, value.dtype)
+        place, level = self.place(value.level)
+        place.line(f"const {C_TYPES[value.dtype]} {name} = {value.text};")
+        return Written(name, value.dtype, level=level)
+
+    @property
+    def depth(self) -> int:
+        """The level of the innermost loop."""
+        return len(self.places) - 1
+
+    def place(self, level: int) -> tuple[Writer, int]:
+        """Where a value of this level is declared, and the level it then has. What is computed under a mask stays there."""
+        if self.masks:
+            return self.out, INNERMOST
+        for deeper in range(level, len(self.places)):
+            if (place := self.places[deeper]) is not None:
+                return place, deeper
+        return self.out, INNERMOST
+
+    def level_of(self, e: Expr) -> int:
+        """How many loops an expression is inside of."""
+        return max((self.depths.get(s, 0) for s in e.free_symbols), default=0)
 
     def bad(self, code: int) -> str:
         self.codes.setdefault(code, MESSAGES.get(code, ""))
@@ -175,7 +198,8 @@ class CppKernel(CppLoops, CppOps, Walker):
         if key in self.known:
             return self.known[key]
         dtype = self.dtypes[name]
-        value = Written(self.element(name, index), compute_dtype(dtype), UNARY)
+        level = INNERMOST if name in self.group.writes or name in self.renamed or self.masks else self.level_of(index)
+        value = Written(self.element(name, index), compute_dtype(dtype), UNARY, level=level)
         if dtype in LOW_PRECISION and name not in self.kept:
             value = call(f"from_{LOW_PRECISION[dtype]}", value)
         if self.loads[(name, index, self.group.stages[self.node])] > 1:
@@ -221,7 +245,7 @@ class CppKernel(CppLoops, CppOps, Walker):
             del self.known[key]
 
     def index_expr(self, expr: Expr, dtype: torch.dtype) -> Written:
-        text = Written(self.expr(expr), torch.int64, ATOM if expr.is_Atom and expr.is_nonnegative else 0)
+        text = Written(self.expr(expr), torch.int64, ATOM if expr.is_Atom and expr.is_nonnegative else 0, level=self.level_of(expr))
         return text if dtype is torch.int64 else self.to_dtype(text, dtype, torch.int64)
 
     def indirect_indexing(self, value: Written, size: Expr, check: bool = True) -> sympy.Symbol:
@@ -229,16 +253,19 @@ class CppKernel(CppLoops, CppOps, Walker):
         if key not in self.at:
             self.at[key] = variable = symbol(self.fresh("at"))
             text, limit = value.text, self.expr(size)
+            place, self.depths[variable] = self.place(value.level)
             if check:
-                self.statement(f"const int64_t {variable} = checked({text}, {limit}, {self.bad(INDEX_ERROR)});")
+                place.line(f"const int64_t {variable} = checked({text}, {limit}, {self.bad(INDEX_ERROR)});")
             else:
-                self.statement(f"const int64_t {variable} = {text} + ({text} < 0 ? {limit} : 0);")
+                place.line(f"const int64_t {variable} = {text} + ({text} < 0 ? {limit} : 0);")
         return self.at[key]
 
     def masked(self, mask: Written, block: Block, other: float | int | bool) -> Written:
         known, at = dict(self.known), dict(self.at)
         outside, self.out = self.out, Writer()
+        self.masks += 1
         value = self.inner(block)
+        self.masks -= 1
         inside, self.out, self.known, self.at = self.out, outside, known, at
         default = Written(literal(other, value.dtype), value.dtype)
         if not inside.parts:
@@ -251,7 +278,7 @@ class CppKernel(CppLoops, CppOps, Walker):
         return Written(name, value.dtype)
 
     def load_seed(self, name: str, offset: int) -> Written:
-        return Written(f"{self.pointer(name)}[{offset}]", torch.int64, UNARY)
+        return Written(f"{self.pointer(name)}[{offset}]", torch.int64, UNARY, level=0)
 
     def device_assert(self, condition: Written, message: str) -> None:
         code = next((c for c, m in self.codes.items() if m == message), FIRST_ASSERT << sum(c >= FIRST_ASSERT for c in self.codes))

@@ -15,7 +15,8 @@ from .cpp_ops import ctype
 from .cpp_prelude import C_TYPES
 from .cpp_reduce import Accumulator, Reductions
 from .tiling import GRAIN, LANES
-from .walk import Written
+from .walk import INNERMOST, Written
+from .writer import Writer
 
 Range = tuple[sympy.Symbol, Expr]
 Bounds = dict[sympy.Symbol, tuple[str, str]]
@@ -46,6 +47,10 @@ class CppLoops(Reductions):
         return self.ranges[len(self.group.domain.x) :]
 
     def _flat(self) -> None:
+        with self.base():
+            self._flat_loops()
+
+    def _flat_loops(self) -> None:
         x = self.ranges
         simd = "" if self.adds else "simd"
         if len(x) < 2:
@@ -82,14 +87,27 @@ class CppLoops(Reductions):
 
     @contextlib.contextmanager
     def loops(self, ranges: Sequence[Range], pragma: str = "", bounds: Bounds | None = None) -> Iterator[None]:
-        """Nested loops, `pragma` before the first; `bounds` replaces 0 and the size."""
+        """Nested loops, `pragma` before the first; `bounds` replaces 0 and the size. Each is a place for values that vary with it."""
         if pragma and ranges:
             self.pragma(pragma)
+        outside = len(self.places)
+        together = self.tiling.collapse if pragma.startswith("omp parallel") else 1
         with contextlib.ExitStack() as stack:
-            for v, n in ranges:
+            for i, (v, n) in enumerate(ranges, 1):
                 first, end = (bounds or {}).get(v) or ("0", self.expr(n))
                 stack.enter_context(self.out.block(f"for (int64_t {v} = {first}; {v} < {end}; ++{v})"))
+                self.depths[v] = len(self.places)
+                self.places.append(None if i < together else self.out.section())
             yield
+        del self.places[outside:]
+
+    @contextlib.contextmanager
+    def base(self, place: Writer | None = None) -> Iterator[None]:
+        """Values that vary with no loop of the block are declared here, or at `place`; loops around the block do not count."""
+        places, depths = self.places, self.depths
+        self.places, self.depths = [place or self.out.section()], {}
+        yield
+        self.places, self.depths = places, depths
 
     def pragma(self, text: str, accumulators: list[Accumulator] | None = None) -> None:
         """`accumulators` may still be added to when this is called; errors are collected over threads and lanes too."""
@@ -122,14 +140,15 @@ class CppLoops(Reductions):
             elif self.tiling.form == "columns":
                 self._outer_columns(nodes)
             else:
-                self._nodes(nodes)
+                with self.base():
+                    self._nodes(nodes)
 
     def _outer_columns(self, nodes: list[SchedulerNode]) -> None:
         """Once for each lane; what later stages read goes into arrays."""
         self.arrays = self.out.section()
         with self.scope():
             self.lasting: dict[tuple[str, Expr], Written] = {}
-            with self.lanes():
+            with self.base(), self.lanes():
                 self._nodes(nodes)
         self.known |= self.lasting
 
@@ -149,7 +168,7 @@ class CppLoops(Reductions):
         name = self.unused(name)
         if self.tiling.form != "columns":
             self.statement(f"const {C_TYPES[value.dtype]} {name} = {value.text};")
-            return Written(name, value.dtype)
+            return Written(name, value.dtype, level=0 if self.group.is_reduction else INNERMOST)
         self.arrays.line(f"{C_TYPES[value.dtype]} {name}[{LANES}];")
         self.statement(f"{name}{self.lane()} = {value.text};")
         kept = self.lasting[(name, index)] = Written(name + self.lane(), value.dtype)

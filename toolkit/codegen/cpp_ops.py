@@ -65,6 +65,10 @@ def _integer(value: int, dtype: torch.dtype) -> str:
     return f"{value}{suffix}"
 
 
+def zero(dtype: torch.dtype) -> Written:
+    return Written("0", dtype, level=0)
+
+
 def suffix(dtype: torch.dtype) -> str:
     """Of a math function's name."""
     return "" if dtype is torch.float64 else "f"
@@ -72,15 +76,15 @@ def suffix(dtype: torch.dtype) -> str:
 
 def binary(sign: str, strength: int, a: Written, b: Written, dtype: torch.dtype | None = None) -> Written:
     text = f"{a.at(strength)} {sign} {b.at(strength + 1)}"
-    return Written(text, dtype or a.dtype, strength)
+    return Written(text, dtype or a.dtype, strength, level=max(a.level, b.level))
 
 
 def call(name: str, *args: Written, dtype: torch.dtype | None = None) -> Written:
-    return Written(f"{name}({', '.join(a.text for a in args)})", dtype or args[0].dtype, UNARY)
+    return Written(f"{name}({', '.join(a.text for a in args)})", dtype or args[0].dtype, UNARY, level=max(a.level for a in args))
 
 
 def cast(x: Written, dtype: torch.dtype) -> Written:
-    return Written(f"({C_TYPES[dtype]}){x.at(UNARY)}", dtype, UNARY)
+    return Written(f"({C_TYPES[dtype]}){x.at(UNARY)}", dtype, UNARY, level=x.level)
 
 
 def narrowed(value: Written) -> Written:
@@ -97,7 +101,7 @@ class CppOps:
 
     def constant(self, value: float | int | bool, dtype: torch.dtype) -> Written:
         text = literal(value, dtype)
-        return Written(text, compute_dtype(dtype), UNARY if text.startswith("-") else ATOM, value)
+        return Written(text, compute_dtype(dtype), UNARY if text.startswith("-") else ATOM, value, level=0)
 
     # -- dtypes and choice
     def to_dtype(self, x: Written, dtype: torch.dtype, src_dtype: torch.dtype) -> Written:
@@ -108,7 +112,7 @@ class CppOps:
         if x.constant is not None and not (isinstance(x.constant, float) and dtype not in FLOATS):
             return self.constant(bool(x.constant) if dtype is BOOL else x.constant, dtype)
         if dtype is BOOL:
-            return binary("!=", COMPARISON, x, Written("0", x.dtype), BOOL)
+            return binary("!=", COMPARISON, x, zero(x.dtype), BOOL)
         if x.dtype in FLOATS and dtype not in FLOATS and dtype.itemsize < 4:
             x = cast(x, torch.int64)  # out-of-range values keep their low bits, as eager's do
         return cast(x, dtype)
@@ -126,10 +130,12 @@ class CppOps:
     def bitcast(self, x: Written, dtype: torch.dtype, src_dtype: torch.dtype) -> Written:
         raw = call(f"to_{LOW_PRECISION[src_dtype]}", x).text if src_dtype in LOW_PRECISION else x.text
         text = f"__builtin_bit_cast({C_TYPES[dtype]}, {raw})"
-        return Written(f"from_{LOW_PRECISION[dtype]}({text})" if dtype in LOW_PRECISION else text, compute_dtype(dtype), UNARY)
+        return Written(f"from_{LOW_PRECISION[dtype]}({text})" if dtype in LOW_PRECISION else text, compute_dtype(dtype), UNARY,
+                       level=x.level)
 
     def where(self, condition: Written, a: Written, b: Written) -> Written:
-        return Written(f"{condition.at(CHOICE + 1)} ? {a.at(CHOICE + 1)} : {b.at(CHOICE)}", a.dtype, CHOICE)
+        return Written(f"{condition.at(CHOICE + 1)} ? {a.at(CHOICE + 1)} : {b.at(CHOICE)}", a.dtype, CHOICE,
+                       level=max(condition.level, a.level, b.level))
 
     # -- arithmetic
     def _arithmetic(self, sign: str, strength: int, wrapping: str, a: Written, b: Written) -> Written:
@@ -185,7 +191,7 @@ class CppOps:
 
     def neg(self, x: Written) -> Written:
         if x.dtype in FLOATS:
-            return Written(f"-{x.at(UNARY + 1)}", x.dtype, UNARY)
+            return Written(f"-{x.at(UNARY + 1)}", x.dtype, UNARY, level=x.level)
         return self.sub(self.constant(0, x.dtype), x)
 
     def abs(self, x: Written) -> Written:
@@ -194,7 +200,7 @@ class CppOps:
         if x.dtype in (torch.uint8, BOOL):
             return x
         x = self.keep(x) if x.strength != ATOM else x
-        return self.where(binary("<", COMPARISON, x, Written("0", x.dtype), BOOL), self.neg(x), x)
+        return self.where(binary("<", COMPARISON, x, zero(x.dtype), BOOL), self.neg(x), x)
 
     def sign(self, x: Written) -> Written:
         return x if x.dtype is BOOL else call(f"sign_of<{C_TYPES[x.dtype]}>", x)
@@ -246,6 +252,9 @@ class CppOps:
     def exp(self, x: Written) -> Written:
         return call(f"exp{suffix(x.dtype)}", x)
 
+    def erf(self, x: Written) -> Written:
+        return call("erf" if x.dtype is torch.float64 else "erf_of", x)
+
     def erfinv(self, x: Written) -> Written:
         return call("erf_inverse", x)
 
@@ -262,19 +271,19 @@ class CppOps:
     def isinf(self, x: Written) -> Written:
         if x.dtype not in FLOATS:
             return self.constant(False, BOOL)
-        return binary("==", COMPARISON, self.abs(x), Written("INFINITY", x.dtype), BOOL)
+        return binary("==", COMPARISON, self.abs(x), self.constant(math.inf, x.dtype), BOOL)
 
     def signbit(self, x: Written) -> Written:
         if x.dtype not in FLOATS:
             return binary("<", COMPARISON, x, self.constant(0, x.dtype), BOOL)
         bits = "int32_t" if x.dtype is torch.float32 else "int64_t"
-        return Written(f"__builtin_bit_cast({bits}, {x.text}) < 0", BOOL, COMPARISON)
+        return Written(f"__builtin_bit_cast({bits}, {x.text}) < 0", BOOL, COMPARISON, level=x.level)
 
     def logical_not(self, x: Written) -> Written:
-        return Written(f"!{self._truth(x).at(UNARY + 1)}", BOOL, UNARY)
+        return Written(f"!{self._truth(x).at(UNARY + 1)}", BOOL, UNARY, level=x.level)
 
     def _truth(self, x: Written) -> Written:
-        return x if x.dtype is BOOL else binary("!=", COMPARISON, x, Written("0", x.dtype), BOOL)
+        return x if x.dtype is BOOL else binary("!=", COMPARISON, x, zero(x.dtype), BOOL)
 
     def logical_and(self, a: Written, b: Written) -> Written:
         return binary("&&", AND, self._truth(a), self._truth(b), BOOL)
@@ -283,7 +292,7 @@ class CppOps:
         return binary("||", OR, self._truth(a), self._truth(b), BOOL)
 
     def bitwise_not(self, x: Written) -> Written:
-        return self.logical_not(x) if x.dtype is BOOL else narrowed(Written(f"~{x.at(UNARY + 1)}", x.dtype, UNARY))
+        return self.logical_not(x) if x.dtype is BOOL else narrowed(Written(f"~{x.at(UNARY + 1)}", x.dtype, UNARY, level=x.level))
 
     def lshift(self, a: Written, b: Written) -> Written:
         return call(f"shift_left<{C_TYPES[a.dtype]}>", a, b)
@@ -316,7 +325,7 @@ def _bits(sign: str, strength: int) -> Callable[..., Written]:
 
 
 _ROWS: dict[str, Any] = {
-    **{n: _same_name(n) for n in ("exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc "
+    **{n: _same_name(n) for n in ("exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erfc "
                                   "lgamma hypot nextafter").split()},
     **{n: _builtin(n) for n in ("floor", "ceil", "trunc", "copysign")},
     **{n: _compare(s) for n, s in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))},

@@ -19,10 +19,10 @@ from ..loops.index import Expr, is_constant
 from ..loops.layout import product
 from ..scheduling.loop_order import flat_position
 from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
-from .cpp_ops import FLOATS, binary, cast, compute_dtype, literal
+from .cpp_ops import FLOATS, binary, cast, compute_dtype, literal, zero
 from .cpp_prelude import C_TYPES
 from .tiling import LANES, PARTIAL, PARTIAL_ROWS, Tiling
-from .walk import ATOM, COMPARISON, PRODUCT, SUM, UNARY, Walker, Written
+from .walk import ATOM, INNERMOST, COMPARISON, PRODUCT, SUM, UNARY, Walker, Written
 from .writer import Writer
 
 Bounds = dict[sympy.Symbol, tuple[str, str]]
@@ -89,7 +89,7 @@ class Reductions(Walker):
         levels = ["_share"] * shared + ["_block"] * self._sums_long(nodes)
         self.level = levels[-1] if levels else ""
         before, self.out = self.out, Writer()
-        with self.scope():
+        with self.scope(), self.base(before.section()):
             self._body(nodes, self._bounds(levels))
         nest = self.out
         for depth in range(len(levels) - 1, -1, -1):
@@ -193,7 +193,7 @@ class Reductions(Walker):
         lane = self.lane() if self.tiling.form == "columns" else ""
         text = value.text if value.dtype is dtype else cast(value, dtype).text
         self.statement(a.combine.format(a.name + self.level + lane, text))
-        return Written(a.name + lane, dtype)
+        return Written(a.name + lane, dtype, level=INNERMOST if lane else 0)
 
     # -- the primitives
 
@@ -208,7 +208,7 @@ class Reductions(Walker):
             return value  # the second loop does it
         if kind in ("any", "all"):
             done = self.accumulate(kind, torch.int32, self.to_dtype(value, torch.bool, src_dtype))
-            return binary("!=", COMPARISON, done, Written("0", torch.int32), torch.bool)
+            return binary("!=", COMPARISON, done, zero(torch.int32), torch.bool)
         wide = torch.int32 if value.dtype is torch.bool and kind in ("max", "min") else compute_dtype(dtype)
         done = self.accumulate(kind, wide, value)
         return self.to_dtype(done, dtype, wide) if wide is not compute_dtype(dtype) else done
@@ -225,12 +225,12 @@ class Reductions(Walker):
         count = f"({self.expr(product(self.node.buffer.data.reduction_ranges))})"
         if not self.final:
             total = self.accumulate("sum", dtype, value)
-            self.found[self.node] = binary("/", PRODUCT, total, Written(f"({C_TYPES[dtype]}){count}", dtype, UNARY))
+            self.found[self.node] = binary("/", PRODUCT, total, Written(f"({C_TYPES[dtype]}){count}", dtype, UNARY, level=0))
             return value, value, value
         mean, value = self.found[self.node], self.keep(value)
         difference = self.keep(binary("-", SUM, value, mean))
         m2 = self.accumulate("sum", dtype, Written(f"{difference.text} * {difference.text}", dtype, PRODUCT))
-        return mean, m2, Written(f"({C_TYPES[dtype]}){count}", dtype, UNARY)
+        return mean, m2, Written(f"({C_TYPES[dtype]}){count}", dtype, UNARY, level=0)
 
     def _argument_of(self, kind: str, value: Written) -> Written:
         """The first place of the extreme: the extreme first, then the least place where it is."""
@@ -281,7 +281,8 @@ class Reductions(Walker):
             return
         for node, value in self.found.items():
             if value.strength != ATOM:
-                self.found[node] = self.keep(value)
+                with self.base():
+                    self.found[node] = self.keep(value)
 
     # -- scans
 

@@ -1,7 +1,8 @@
 """Walking a loop body to write it in some language: one method per primitive, values as text.
 
 A backend subclasses `Walker` with a method for each primitive of `loops/ops.py`. The walker moves index expressions to the kernel's variables,
-counts how often each value is used, and asks `keep(value)` to give a name to those used more than once or too long to read inside another.
+counts how often each value is used, and asks `keep(value)` to give a name to those used more than once, too long to read inside another, or
+needed in a deeper loop than they vary in.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from ..loops.index import Expr, simplify, symbol
 from ..loops.trace import Block, Ref
 from ..scheduling.nodes import SchedulerNode, plain
 
-LONGEST = 64  # characters of an expression that is put inside another
+DEEP = frozenset(("store", "reduction", "scan", "masked", "device_assert"))  # steps that happen in the innermost loop
+INNERMOST = 99  # the level of what varies with the innermost loop
+LONGEST = 80  # characters of an expression that is put inside another
 
 # Binding strength of a value's text.
 ATOM, UNARY, PRODUCT, SUM, SHIFT, COMPARISON, BIT_AND, BIT_XOR, BIT_OR, AND, OR, CHOICE = range(12, 0, -1)
@@ -26,13 +29,14 @@ ATOM, UNARY, PRODUCT, SUM, SHIFT, COMPARISON, BIT_AND, BIT_XOR, BIT_OR, AND, OR,
 @dataclass(frozen=True, slots=True)
 class Written:
     """A value as text: `dtype` is what it is computed in; `strength` how it binds; `constant` its number, if it is one; `raw` the same
-    value in its low-precision form, if it was just rounded to that."""
+    value in its low-precision form, if it was just rounded to that; `level` how many loops it is inside of, seen from where values are kept."""
 
     text: str
     dtype: torch.dtype
     strength: int = ATOM
     constant: float | int | bool | None = None
     raw: str | None = None
+    level: int = INNERMOST
 
     def at(self, least: int) -> str:
         """Its text, in parentheses if it binds weaker than `least`."""
@@ -53,6 +57,11 @@ class Walker:
         self._uses = Counter(_refs(node.trace.top))
         self._block(node.trace.top)
 
+    @property
+    def depth(self) -> int:
+        """The level of the innermost loop; 0 names nothing outside."""
+        return 0
+
     def keep(self, value: Written) -> Written:
         """The value under a name."""
         raise NotImplementedError
@@ -65,12 +74,22 @@ class Walker:
     def _block(self, block: Block) -> None:
         for step in block.steps:
             args = [self._argument(a) for a in step.args]
+            deepest = INNERMOST if step.op in DEEP else max((a.level for a in args if isinstance(a, Written)), default=0)
+            args = [self._outside(a, given, deepest) for a, given in zip(args, step.args, strict=True)]
             value = getattr(self, step.op)(*args)
             if isinstance(value, Written) and value.constant is None and value.strength != ATOM and self._worth_a_name(step.number, value):
                 value = self.keep(value)
             self._values[step.number] = value
             if step.op == "indirect_indexing":
                 self._moved[symbol(f"at{step.number}")] = value
+
+    def _outside(self, arg: Any, given: Any, deepest: int) -> Any:
+        """An argument; under a name, if the step varies with a deeper loop than it does."""
+        if isinstance(arg, Written) and arg.level < min(deepest, self.depth) and arg.strength != ATOM and arg.constant is None:
+            arg = self.keep(arg)
+            if given.item is None:
+                self._values[given.number] = arg
+        return arg
 
     def _worth_a_name(self, number: int, value: Written) -> bool:
         return self._uses[number] > 1 or len(value.text) > LONGEST
