@@ -285,7 +285,7 @@ def wrap_weakref(tx: Interpreter, value: object, source: Any) -> VariableTracker
         tx.guard(GuardKind.CALLABLE, source, _DEAD)
         return WeakrefVariable(None, source)
     tx.guard(GuardKind.WEAKREF_ALIVE, source)
-    return WeakrefVariable(tx.wrap(target, WeakrefSource(source)), source)
+    return WeakrefVariable(tx.effects.known(target) or LazyVariable(target, WeakrefSource(source)), source)
 
 
 _DEAD = Predicate(lambda ref: ref() is None, "a dead weak reference")
