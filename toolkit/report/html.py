@@ -14,26 +14,28 @@ from .text import NOTHING, SECTIONS, changed, kernel_names, refusals, sentence, 
 from .words import caret, place, place_of, places, plural, seconds, size, with_places
 
 STYLE = """
-.fuselab-report{--fl-ink:var(--jp-ui-font-color1,var(--vscode-editor-foreground,#1f2328));--fl-soft:var(--jp-ui-font-color2,
-var(--vscode-descriptionForeground,#656d76));--fl-line:var(--jp-border-color2,var(--vscode-panel-border,#d8dee4));
---fl-code:var(--jp-layout-color2,var(--vscode-textCodeBlock-background,#f3f4f6));--fl-bad:var(--jp-error-color1,#cf222e);
---fl-warn:var(--jp-warn-color1,#b35900);--fl-good:var(--jp-success-color1,#1a7f37);
-font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--fl-ink);max-width:62rem}
-@media (prefers-color-scheme:dark){.fuselab-report{--fl-ink:var(--jp-ui-font-color1,var(--vscode-editor-foreground,#e6edf3));
---fl-soft:var(--jp-ui-font-color2,var(--vscode-descriptionForeground,#9198a1));--fl-line:var(--jp-border-color2,
-var(--vscode-panel-border,#3d444d));--fl-code:var(--jp-layout-color2,var(--vscode-textCodeBlock-background,#21262d));
---fl-bad:var(--jp-error-color1,#ff7b72);--fl-warn:var(--jp-warn-color1,#d29922);--fl-good:var(--jp-success-color1,#3fb950)}}
+.fuselab-report{--fr-ink:var(--jp-ui-font-color1,var(--vscode-editor-foreground,#1f2328));--fr-soft:var(--jp-ui-font-color2,
+var(--vscode-descriptionForeground,#656d76));--fr-line:var(--jp-border-color2,var(--vscode-panel-border,#d8dee4));
+--fr-code:var(--jp-layout-color2,var(--vscode-textCodeBlock-background,#f3f4f6));--fr-bad:var(--jp-error-color1,#cf222e);
+--fr-warn:var(--jp-warn-color1,#b35900);--fr-good:var(--jp-success-color1,#1a7f37);
+font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--fr-ink);max-width:62rem}
+@media (prefers-color-scheme:dark){.fuselab-report{--fr-ink:var(--jp-ui-font-color1,var(--vscode-editor-foreground,#e6edf3));
+--fr-soft:var(--jp-ui-font-color2,var(--vscode-descriptionForeground,#9198a1));--fr-line:var(--jp-border-color2,
+var(--vscode-panel-border,#3d444d));--fr-code:var(--jp-layout-color2,var(--vscode-textCodeBlock-background,#21262d));
+--fr-bad:var(--jp-error-color1,#ff7b72);--fr-warn:var(--jp-warn-color1,#d29922);--fr-good:var(--jp-success-color1,#3fb950)}}
 .fuselab-report summary{cursor:pointer;padding:3px 0}.fuselab-report summary b{font-weight:600}
-.fuselab-report>details{border-top:1px solid var(--fl-line)}.fuselab-report>details>:last-child{margin-bottom:10px}
-.fuselab-report small,.fuselab-report .fl-soft{color:var(--fl-soft);font-size:12px}
+.fuselab-report>details{border-top:1px solid var(--fr-line)}.fuselab-report>details>:last-child{margin-bottom:10px}
+.fuselab-report small,.fuselab-report .fr-soft{color:var(--fr-soft);font-size:12px}
 .fuselab-report pre,.fuselab-report code{font:12px/1.5 var(--jp-code-font-family,ui-monospace,monospace)}
-.fuselab-report pre{background:var(--fl-code);color:inherit;border-radius:4px;padding:6px 10px;margin:4px 0;overflow:auto;max-height:30em;
+.fuselab-report.fuselab-report pre{background:var(--fr-code);color:inherit;border-radius:4px;padding:6px 10px;margin:4px 0;overflow:auto;max-height:30em;
 white-space:pre}
-.fuselab-report table{border-collapse:collapse;margin:4px 0;font-size:12px}.fuselab-report th{font-weight:500;color:var(--fl-soft)}
-.fuselab-report td,.fuselab-report th{text-align:left;padding:2px 16px 2px 0;vertical-align:top;border:0;background:none}
-.fuselab-report tr{background:none}.fuselab-report td.fl-n,.fuselab-report th.fl-n{text-align:right;font-variant-numeric:tabular-nums}
-.fuselab-report ul{margin:2px 0;padding-left:18px}.fuselab-report .fl-bad{color:var(--fl-bad)}.fuselab-report .fl-warn{color:var(--fl-warn)}
-.fuselab-report .fl-good{color:var(--fl-good)}.fuselab-report p{margin:2px 0 6px}.fuselab-report .fl-break{margin:0 0 10px}
+.fuselab-report.fuselab-report table{border-collapse:collapse;margin:4px 0;font-size:12px;border:0;color:inherit}
+.fuselab-report.fuselab-report :is(td,th){text-align:left;padding:2px 16px 2px 0;vertical-align:top;border:0;background:none;max-width:none}
+.fuselab-report.fuselab-report th{font-weight:500;color:var(--fr-soft)}.fuselab-report.fuselab-report.fuselab-report :is(tr,thead){background:none;border:0;color:inherit}
+.fuselab-report.fuselab-report :is(td,th).fr-n{text-align:right;font-variant-numeric:tabular-nums}
+.fuselab-report ul{margin:2px 0;padding-left:18px}.fuselab-report .fr-bad{color:var(--fr-bad)}.fuselab-report .fr-warn{color:var(--fr-warn)}
+.fuselab-report .fr-good{color:var(--fr-good)}.fuselab-report p{margin:2px 0 6px}.fuselab-report .fr-break{margin:4px 0 10px;border-left:3px solid var(--fr-warn);padding-left:10px}
+.fuselab-report.fuselab-report code{background:none;padding:0}
 """.strip().replace("\n", "")
 OPEN = ("problems", "breaks", "recompilations", "compilations")
 
@@ -66,10 +68,10 @@ def breaks(rows: Rows) -> Iterable[str]:
     for b in rows["breaks"]:
         source, carets = caret(b.source, b.file, b.line, b.columns)
         times = f", {b.times} times" if b.times > 1 else ""
-        yield f'<div class="fl-break"><b>{escape(place(b.file, b.line))}</b> in <code>{escape(b.function)}</code>{times}'
+        yield f'<div class="fr-break"><b>{escape(place(b.file, b.line))}</b> in <code>{escape(b.function)}</code>{times}'
         yield _pre(source + ("\n" + carets if carets else "")) if source else "<br>"
         yield f"{escape(sentence(b.reason))} <small>{escape(b.id)}</small>"
-        yield f'<br><span class="fl-good">Try: {escape(b.hint)}</span>' if b.hint else ""
+        yield f'<br><span class="fr-good">Try: {escape(b.hint)}</span>' if b.hint else ""
         yield "".join(f"<br><small>called from {escape(place_of(frame))}</small>" for frame in b.stack) + "</div>"
 
 
@@ -92,7 +94,7 @@ def compilations(rows: Rows) -> Iterable[str]:
     for c in done:
         stages = dict(c.stages)
         version = f" <small>version {c.version}</small>" if c.version > 1 else ""
-        style = {"compiled": "fl-good", "failed": "fl-bad", "eager": "fl-warn"}.get(c.result, "fl-soft")
+        style = {"compiled": "fr-good", "failed": "fr-bad", "eager": "fr-warn"}.get(c.result, "fr-soft")
         where = escape(place(c.file, c.line)) if c.file else ""
         body.append(
             [
@@ -133,7 +135,7 @@ def loops(rows: Rows) -> Iterable[str]:
 
 def fusion(rows: Rows) -> Iterable[str]:
     together = [f"<b>{escape(g.kernel)}</b> = {escape(' + '.join(g.nodes))}" for g in rows["groups"] if len(g.nodes) > 1]
-    apart = [f"not {escape(x.first)} with {escape(x.second)}: <span class='fl-warn'>{escape(x.reason)}</span>" for x in rows["refusals"]]
+    apart = [f"not {escape(x.first)} with {escape(x.second)}: <span class='fr-warn'>{escape(x.reason)}</span>" for x in rows["refusals"]]
     yield _list(together)
     saved = sum(m.saved_bytes for m in rows["merges"])
     if saved:
@@ -146,7 +148,7 @@ def fusion(rows: Rows) -> Iterable[str]:
 def kernels(rows: Rows) -> Iterable[str]:
     names = kernel_names(rows)
     for k in rows["kernels"]:
-        style = {"failed": "fl-bad", "edited": "fl-warn", "stale": "fl-warn"}.get(k.state, "fl-soft")
+        style = {"failed": "fr-bad", "edited": "fr-warn", "stale": "fr-warn"}.get(k.state, "fr-soft")
         origin = f"; from {escape(places(k.lines))}" if k.lines else ""
         head = f"<b>{escape(names[k.key])}</b> <small>{escape(k.backend)}, <span class='{style}'>{escape(state(k))}</span>{origin}</small>"
         note = f"<p><small>{escape(k.note)}</small></p>" if k.note else ""
@@ -179,7 +181,7 @@ def guards(rows: Rows) -> Iterable[str]:
         )
     yield _list(
         [
-            f"<span class='fl-warn'>failed</span>{f', {f.times} times' if f.times > 1 else ''}: "
+            f"<span class='fr-warn'>failed</span>{f', {f.times} times' if f.times > 1 else ''}: "
             f"{escape(changed(f.source, f.expected, f.found))}"
             for f in rows["failures"]
         ]
@@ -192,7 +194,7 @@ def problems(rows: Rows) -> Iterable[str]:
         more = "\n".join(rest) + ("\n\n" if rest and p.text else "") + str(text_of(p.text))
         times = f", {p.times} times" if p.times > 1 else ""
         head = (
-            f"<b>{escape(p.subject or 'a graph')}</b> <small>{escape(p.stage)}{times}</small> <span class='fl-bad'>{escape(first)}</span>"
+            f"<b>{escape(p.subject or 'a graph')}</b> <small>{escape(p.stage)}{times}</small> <span class='fr-bad'>{escape(first)}</span>"
         )
         yield _fold(head, _pre(more)) if more.strip() else f"<p>{head}</p>"
 
@@ -240,7 +242,7 @@ def _table(heads: Sequence[str], body: Sequence[Sequence[str]], numbers: int = 9
         return ""
 
     def row(tag: str, cells: Sequence[str]) -> str:
-        return "".join(f"<{tag}{' class=fl-n' if i >= numbers else ''}>{cell}</{tag}>" for i, cell in enumerate(cells))
+        return "".join(f"<{tag}{' class=fr-n' if i >= numbers else ''}>{cell}</{tag}>" for i, cell in enumerate(cells))
 
     lines = "".join(f"<tr>{row('td', cells)}</tr>" for cells in body)
     return f"<table><thead><tr>{row('th', heads)}</tr></thead><tbody>{lines}</tbody></table>"

@@ -3,7 +3,7 @@
 const TABS = [
   ["compilations", "Compilations", ["compilations"]],
   ["breaks", "Graph breaks", ["breaks"]],
-  ["guards", "Guards", ["recompilations", "failures"]],
+  ["guards", "Guards", ["recompilations"]],
   ["fusion", "Fusion", ["groups"]],
   ["kernels", "Kernels", ["kernels"]],
   ["problems", "Problems", ["problems"]],
@@ -563,8 +563,8 @@ const LISTS = {
   breaks: [["breaks", "", graphBreak]],
   guards: [
     ["recompilations", "Recompilations", recompilation],
-    ["failures", "Guards that failed", failure],
     ["dimensions", "Sizes", dimension],
+    ["failures", "Guards that failed", failure, true],
     ["guards", "Guards of each compiled version", guards],
   ],
   fusion: [
