@@ -153,6 +153,19 @@ def full_slice_then_mutation(x, y):
     return y
 
 
+def copied_then_source_changes(x, y):
+    y[:, 0:] = x[:, 0:]
+    x.mul_(2)
+    return x
+
+
+def swapped(x, y):
+    t = x.clone()
+    x.copy_(y)
+    y.copy_(t)
+    return t
+
+
 def reversed_write_back(x):
     x.index_put_((torch.arange(4),), x * 3.0)
     x.sub_(x.flip(0))
@@ -201,7 +214,7 @@ def noop_views_stay_views(x):
     return mid.view(4, 6), mid.view(4, 6)
 
 
-ALL = [(f, (X, Y)) for f in (inplace_add, returns_changed_input, changes_view_of_input, full_slice_then_mutation)]
+ALL = [(f, (X, Y)) for f in (inplace_add, returns_changed_input, changes_view_of_input, full_slice_then_mutation, copied_then_source_changes, swapped)]
 ALL += [(f, (X, V)) for f in (index_put, accumulate)]
 ALL += [(f, (X,)) for f in (
     returns_view_of_input, returns_view_of_changed_input, changes_view_chain, shares_intermediate, shares_hidden_intermediate, same_intermediate_twice,

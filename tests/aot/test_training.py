@@ -215,12 +215,19 @@ def mutation_through_view(x, w, v):
     return x.exp(), x[2]
 
 
+def swapped_buffers(x, w, v):
+    t = x.clone()
+    x.copy_(v.expand(4, 6))
+    v.detach().copy_(t[0].detach())
+    return (w * v).sum(), t
+
+
 def grows_a_gradient(x, w, v):
     x.copy_(x + v)
     return x.t()
 
 
-@pytest.mark.parametrize("fn", [visible_mutation, mutation_of_history, mutation_through_view, grows_a_gradient], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("fn", [visible_mutation, mutation_of_history, mutation_through_view, grows_a_gradient, swapped_buffers], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("kind", ["n", "t"])
 def test_a_change_of_an_input_is_part_of_the_history(fn, kind):
     agree(fn, inputs((kind, X), ("p", W), ("p", V)))

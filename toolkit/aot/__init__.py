@@ -14,7 +14,7 @@ from ..errors import CannotTrace
 from ..provenance import trail
 from .boundary import Backward, Compiled, bind_inference, bind_training
 from .cleanup import clean, drop_dead, text, verify
-from .joint import Joint, trace
+from .joint import Joint, trace, write_inside
 from .partition import split
 
 CompileGraph = Callable[[GraphModule, list[Any], str], Compiled]
@@ -30,6 +30,8 @@ def compile(gm: GraphModule, example_inputs: Sequence[Any], compile_graph: Compi
     mode = next((e.fake_mode for e in examples if hasattr(e, "fake_mode")), None)
     with opts.using(options or opts.current()), shapes.scope(mode):
         joint = trace(gm, examples)
+        if not joint.training:
+            write_inside(joint)
         joint.graph = clean(joint.graph)
         _give_origins(joint.graph)
         if not joint.training:

@@ -48,7 +48,7 @@ def bind_inference(plan: Plan, run: Compiled, quiet: bool) -> Callable[..., list
 
 
 def _is_direct(plan: Plan) -> bool:
-    return not plan.mutations and plan.outputs == [Value(i) for i in range(len(plan.values))]
+    return not plan.mutations and not plan.inside and plan.outputs == [Value(i) for i in range(len(plan.values))]
 
 
 def finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
@@ -57,7 +57,12 @@ def finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
     visible = [(m.input, m.value) for m in plan.mutations if m.grad]
     makers = [_maker(o) for o in plan.outputs]
 
+    inside = tuple(plan.inside)
+
     def finish(inputs: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        for i in inside:  # the graph wrote the memory: autograd learns of it as of any in-place operation
+            if not inputs[i].is_inference():
+                torch.autograd.graph.increment_version(inputs[i])
         if hidden:
             with torch.no_grad():
                 for i, k in hidden:

@@ -77,6 +77,8 @@ def _is_identity(node: Node) -> bool:
 
 
 def _is_needless_copy(node: Node) -> bool:
+    if any(u.target is aten.copy_.default for u in node.users):
+        return False  # an input's new value: it must not be the memory of another input that gets a new value too
     return node.target is aten.clone.default and _same_sizes(node.args[0].meta["val"].stride(), node.meta["val"].stride())  # type: ignore[union-attr]
 
 
@@ -181,6 +183,8 @@ def verify(gm: GraphModule) -> None:
             raise NotFunctional(f"{node.op} {node.target} in an ATen graph")
         if node.op != "output" and "val" not in node.meta:
             raise NotFunctional(f"{node} has no value")
+        if node.target is aten.copy_.default and node.args[0].op == "placeholder" and not node.users:  # type: ignore[union-attr]
+            continue  # an input's new value, at the end of an inference graph
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
             raise NotFunctional(f"{node} changes its argument: {node.target}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -108,6 +108,7 @@ class Plan:
     wrappers: list[Any] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     mutations: list[Mutation] = field(default_factory=list)
+    inside: list[int] = field(default_factory=list)  # inputs that the graph itself writes
     _index: dict[Node, int] = field(default_factory=dict)
 
     def value(self, node: Node, wrapper: Any = None) -> int:
@@ -123,9 +124,61 @@ class Plan:
             self.differentiable[index] = wrapper.requires_grad
         return index
 
+    def keep(self, kept: Sequence[int]) -> None:
+        """Return only these values, and number them anew."""
+        new = {k: i for i, k in enumerate(kept)}
+        self.values = [self.values[k] for k in kept]
+        self.differentiable = [self.differentiable[k] for k in kept]
+        self.mutations = [replace(m, value=new[m.value]) for m in self.mutations]
+        self.outputs = [_renumbered(o, new) for o in self.outputs]
+        self._index = {v: i for i, v in enumerate(self.values)}
+
+    def used(self) -> list[int]:
+        """The values that an output or a mutation refers to, in order."""
+        found = {m.value for m in self.mutations}
+        for o in self.outputs:
+            found |= _values_of(o)
+        return sorted(found)
+
     def __str__(self) -> str:
-        lines = [f"input {m.input} = value {m.value}{'' if m.grad else ' (hidden from autograd)'}" for m in self.mutations]
+        lines = [*(f"input {i} is written by the graph" for i in self.inside)]
+        lines += [f"input {m.input} = value {m.value}{'' if m.grad else ' (hidden from autograd)'}" for m in self.mutations]
         return "\n".join([*lines, "return " + ", ".join(map(str, self.outputs))])
+
+
+def _renumbered(output: Output, new: dict[int, int]) -> Output:
+    match output:
+        case Value(index):
+            return Value(new[index])
+        case ViewOf(base, replay):
+            steps = tuple((op, _moved(args, new), _moved(kwargs, new)) for op, args, kwargs in replay.steps)
+            return ViewOf(Value(new[base.index]) if isinstance(base, Value) else base, Replay(steps, replay.grad))
+    return output
+
+
+def _moved(template: Any, new: dict[int, int]) -> Any:
+    if isinstance(template, Slot):
+        return Slot(new[template.index])
+    if isinstance(template, tuple | list):
+        return type(template)(_moved(t, new) for t in template)
+    return {k: _moved(t, new) for k, t in template.items()} if isinstance(template, dict) else template
+
+
+def _values_of(output: Output) -> set[int]:
+    match output:
+        case Value(index):
+            return {index}
+        case ViewOf(base, replay):
+            return ({base.index} if isinstance(base, Value) else set()) | set(_slots(list(replay.steps)))
+    return set()
+
+
+def _slots(template: Any) -> Iterator[int]:
+    if isinstance(template, Slot):
+        yield template.index
+    elif isinstance(template, tuple | list | dict):
+        for t in template.values() if isinstance(template, dict) else template:
+            yield from _slots(t)
 
 
 def _filled(template: Any, values: Sequence[Any]) -> Any:

@@ -222,3 +222,22 @@ def _tangent(recorder: Recorder, number: int, like: torch.Tensor) -> torch.Tenso
     fake = torch._from_functional_tensor(fake) if torch._is_functional_tensor(fake) else fake
     recorder.input(f"tangent_{number}", fake)
     return fake
+
+
+def write_inside(joint: Joint) -> None:
+    """In an inference graph, let the graph itself write the new values of its inputs (`copy_` nodes at its end), so that kernels may do it in place."""
+    plan, gm = joint.plan, joint.graph
+    if not plan.mutations:
+        return
+    (output,) = gm.graph.find_nodes(op="output")
+    inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    plan.values = list(output.args[0])  # type: ignore[arg-type]
+    with gm.graph.inserting_before(output):
+        for m in plan.mutations:
+            target, value = inputs[m.input], plan.values[m.value]
+            write = gm.graph.create_node("call_function", torch.ops.aten.copy_.default, (target, value), name="copy_")
+            write.meta.update(val=target.meta["val"], parents=value.meta["parents"])
+    plan.inside = [m.input for m in plan.mutations]
+    plan.mutations = []
+    plan.keep(plan.used())
+    output.args = (tuple(plan.values),)

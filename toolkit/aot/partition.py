@@ -15,6 +15,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from .. import options, shapes
+from .._torch import LazyGraphModule
 from ..errors import InternalError
 from ..events import GraphPartitioned, emit
 from .cleanup import drop_dead, text
@@ -236,7 +237,7 @@ def _forward(joint: Joint, cut: _Cut, saved: list[Node]) -> tuple[GraphModule, d
         places[node] = len(outputs)
         outputs.append(_stored(graph, node, env[node], cut))
     graph.output(tuple(outputs))
-    return drop_dead(GraphModule(joint.graph, graph, "Forward")), places
+    return drop_dead(LazyGraphModule(joint.graph, graph, "Forward")), places
 
 
 def _is_assertion(node: Node, cut: _Cut) -> bool:
@@ -276,7 +277,7 @@ def _backward(joint: Joint, cut: _Cut, saved: list[Node]) -> GraphModule:
         if node not in cut.after and node.op == "call_function":
             env[node].meta["recomputed"] = node in cut.forward
     graph.output(tuple(env[g] if isinstance(g, Node) else None for g in cut.gradients))
-    return drop_dead(GraphModule(joint.graph, graph, "Backward"))
+    return drop_dead(LazyGraphModule(joint.graph, graph, "Backward"))
 
 
 def _in_order(cut: _Cut, given: set[Node]) -> Iterator[Node]:

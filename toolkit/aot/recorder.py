@@ -17,7 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import shapes
-from .._torch import FakeTensor
+from .._torch import FakeTensor, LazyGraphModule
 from ..errors import CannotTrace
 
 aten = torch.ops.aten
@@ -201,7 +201,7 @@ class Recorder(TorchDispatchMode):
         holder = torch.nn.Module()
         for name, value in self.constants.items():
             holder.register_buffer(name, value)
-        return GraphModule(holder, self.graph, "Aten")
+        return LazyGraphModule(holder, self.graph, "Aten")
 
 
 @cache
