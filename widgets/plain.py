@@ -7,7 +7,7 @@ from typing import Any
 
 from ..toolkit.events import text_of
 from ..toolkit.report import rows as r
-from ..toolkit.report.text import sentence, state
+from ..toolkit.report.text import advice, sentence, state
 from ..toolkit.report.words import caret, place, place_of, places, seconds, size, with_places
 
 BIG = ("text", "source", "rows")  # of graphs, kernels, guards; a break's source is one line and travels
@@ -39,6 +39,7 @@ def _break(b: r.Break) -> dict[str, Any]:
         "source": source,
         "carets": carets,
         "reason": sentence(b.reason),
+        "hint": advice(b.hint),
         "stack": [place_of(frame) for frame in b.stack],
     }
 

@@ -77,7 +77,7 @@ def breaks(rows: Rows, full: bool) -> Iterable[Line]:
             yield [("      " + carets, "caret")]
         yield [("    " + sentence(b.reason), ""), (f"  [{b.id}]", "dim")]
         if b.hint:
-            yield [("    Try: " + b.hint, "hint")]
+            yield [("    Try: " + advice(b.hint), "hint")]
         for frame in b.stack:
             yield [("    called from " + place_of(frame), "dim")]
 
@@ -266,6 +266,11 @@ def sentence(text: str) -> str:
     if text and text[0].islower() and text.split()[0].isalpha():
         text = text[0].upper() + text[1:]
     return text if text.endswith((".", "!", "?")) else text + "."
+
+
+def advice(hint: str) -> str:
+    """As it goes on after 'Try: '."""
+    return hint[0].lower() + hint[1:] if hint[:1].isupper() and hint[1:2].islower() else hint
 
 
 def changed(source: str, expected: str, found: str) -> str:
