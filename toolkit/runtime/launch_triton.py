@@ -6,6 +6,7 @@ The source of all kernels of a graph is one text, under a name of its own in lin
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import linecache
@@ -86,7 +87,7 @@ def _interpreting_is(on: bool) -> Iterator[None]:
 
 def _interpret_library(triton: Any) -> None:
     """`tl.sum` and its like are jitted functions themselves: if they were made for a GPU, make them again for the interpreter."""
-    from triton.runtime.interpreter import InterpretedFunction, ReduceOps
+    from triton.runtime.interpreter import InterpretedFunction, ReduceOps, interpreter_builder
     from triton.runtime.jit import JITFunction
 
     tl = triton.language
@@ -95,6 +96,14 @@ def _interpret_library(triton: Any) -> None:
             if isinstance(value, JITFunction):
                 setattr(module, name, InterpretedFunction(value.fn))
     ReduceOps.generic_reduce = _reduced_by_halves
+    interpreter_builder.options = dataclasses.replace(interpreter_builder.options, debug=True, sanitize_overflow=False)  # device_assert is checked
+    type(interpreter_builder).create_assert = _assert_all
+
+
+def _assert_all(self: Any, condition: Any, message: str) -> None:
+    """tl.device_assert over a block."""
+    if not condition.data.all():
+        raise AssertionError(message)
 
 
 def _reduced_by_halves(self: Any, given: Any) -> list[Any]:
@@ -169,6 +178,8 @@ def compile_size(kernel: Kernel) -> Callable[..., int]:
 
 def _interpreting(kernel: Kernel, function: Any, numel: Callable[..., int], blocks: dict[str, int]) -> Launch:
     """Bigger blocks, since a program is slow; an assertion of the kernel is an error of eager's kind."""
+    import numpy as np
+
     width = blocks.get("RBLOCK", 1)
 
     def launch(*args: Any) -> None:
@@ -178,12 +189,11 @@ def _interpreting(kernel: Kernel, function: Any, numel: Callable[..., int], bloc
         block = blocks["XBLOCK"] * max(1, INTERPRETED_BLOCK // (blocks["XBLOCK"] * width))
         block = block if n % blocks["XBLOCK"] else max(b for b in _powers(blocks["XBLOCK"], block) if n % b == 0)
         try:
-            with _interpreting_is(True):
+            with _interpreting_is(True), np.errstate(all="ignore"):
                 function[((n + block - 1) // block,)](*args, XBLOCK=block, **{k: v for k, v in blocks.items() if k != "XBLOCK"})
         except Exception as error:
-            cause = error.__cause__ or error
-            if isinstance(cause, AssertionError):
-                raise IndexError(str(cause)) from None
+            if isinstance(error.__cause__, AssertionError):
+                raise IndexError(str(error.__cause__)) from None
             raise
 
     return launch
