@@ -79,6 +79,7 @@ class CppKernel(CppLoops, CppOps, Walker):
         self.loads = Counter((d.name, d.index, group.stages[n]) for n in group.nodes for d in n.reads)
         self.at: dict[tuple[str, Expr, bool], sympy.Symbol] = {}
         self.overwritten: set[str] = set()
+        self.tiles: dict[tuple[str, Expr], Written] = {}  # reads that were turned
         self.masks = 0  # masked bodies we are in
         self.places: list[Writer | None] = []  # by level: where what varies with that many loops is declared
         self.depths: dict[sympy.Symbol, int] = {}  # level of each variable
@@ -197,14 +198,17 @@ class CppKernel(CppLoops, CppOps, Walker):
         key = (name, index)
         if key in self.known:
             return self.known[key]
-        dtype = self.dtypes[name]
-        level = INNERMOST if name in self.group.writes or name in self.renamed or self.masks else self.level_of(index)
-        value = Written(self.element(name, index), compute_dtype(dtype), UNARY, level=level)
-        if dtype in LOW_PRECISION and name not in self.kept:
-            value = call(f"from_{LOW_PRECISION[dtype]}", value)
+        value = self.tiles.get(key) or self.read(name, index)
         if self.loads[(name, index, self.group.stages[self.node])] > 1:
             value = self.known[key] = self.keep(value)
         return value
+
+    def read(self, name: str, index: Expr) -> Written:
+        """An element from memory, or from a kept row."""
+        dtype = self.dtypes[name]
+        level = INNERMOST if name in self.group.writes or name in self.renamed or self.masks else self.level_of(index)
+        value = Written(self.element(name, index), compute_dtype(dtype), UNARY, level=level)
+        return call(f"from_{LOW_PRECISION[dtype]}", value) if dtype in LOW_PRECISION and name not in self.kept else value
 
     def store(self, name: str, index: Expr, value: Written, mode: str | None = None) -> None:
         self._forget(name)

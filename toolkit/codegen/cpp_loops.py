@@ -11,11 +11,11 @@ from ..loops.index import Expr
 from ..loops.layout import product
 from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
 from ..scheduling.stages import loops
-from .cpp_ops import ctype
+from .cpp_ops import compute_dtype, ctype
 from .cpp_prelude import C_TYPES
 from .cpp_reduce import Accumulator, Reductions
-from .tiling import GRAIN, LANES
-from .walk import INNERMOST, Written
+from .tiling import GRAIN, LANES, TILE
+from .walk import INNERMOST, UNARY, Written
 from .writer import Writer
 
 Range = tuple[sympy.Symbol, Expr]
@@ -33,6 +33,8 @@ class CppLoops(Reductions):
         """The kernel's body."""
         if self.tiling.form == "flat":
             self._flat()
+        elif self.tiling.form == "tiles":
+            self._tiles()
         elif self.tiling.form == "columns":
             self._columns()
         else:
@@ -59,6 +61,35 @@ class CppLoops(Reductions):
             return
         with self.loops(x[:-1], self._parallel()), self.loops(x[-1:], f"omp {simd}" if simd else ""):
             self._nodes(self.group.nodes)
+
+    def _tiles(self) -> None:
+        """Two loops by tiles: reads along the one are gathered in an array, in their own order, and taken from there in the other's."""
+        turned, last = self.ranges[self.tiling.turned], self.ranges[-1]
+        others = [r for r in self.ranges if r not in (turned, last)]
+        heads = [f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {size})" for (v, n), size in zip((turned, last), TILE, strict=True)]
+        pragma = self._parallel()
+        with self.base(), self.loops(others, pragma):
+            if not others and pragma:
+                self.pragma(pragma)
+            with self.out.block(heads[0]), self.out.block(heads[1]):
+                bounds = {v: (f"{v}b", f"{v}e") for v, _ in (turned, last)}
+                for (v, n), size in zip((turned, last), TILE, strict=True):
+                    self.out.line(f"const int64_t {v}e = long_min({v}b + {size}, {self.expr(n)});")
+                with self.base():
+                    self._fill_tiles(turned, last, bounds)
+                with self.base(), self.loops([turned], "", bounds), self.loops([last], "omp simd", bounds):
+                    self._nodes(self.group.nodes)
+
+    def _fill_tiles(self, turned: Range, last: Range, bounds: Bounds) -> None:
+        reads = sorted(self.tiling.reads, key=str)
+        for number, (name, _) in enumerate(reads):
+            self.out.line(f"{ctype(self.dtypes[name])} tile{number}[{TILE[1]}][{TILE[0]}];")
+        place = f"[{last[0]} - {last[0]}b][{turned[0]} - {turned[0]}b]"
+        with self.loops([last], "", bounds), self.loops([turned], "omp simd", bounds):
+            for number, (name, index) in enumerate(reads):
+                self.out.line(f"tile{number}{place} = {self.read(name, index).text};")
+        for number, (name, index) in enumerate(reads):
+            self.tiles[(name, index)] = Written(f"tile{number}{place}", compute_dtype(self.dtypes[name]), UNARY)
 
     def _columns(self) -> None:
         """The last x loop goes by blocks of lanes."""

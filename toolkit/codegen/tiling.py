@@ -1,6 +1,7 @@
-"""Which loops of a kernel are outermost, parallel, blocked and vectorised: a choice of one of four forms, by strides and sizes.
+"""Which loops of a kernel are outermost, parallel, blocked and vectorised: a choice of one of five forms, by strides and sizes.
 
 flat      pointwise: all x loops, the last one vectorised
+tiles     pointwise, with reads that walk memory along another loop than the last: those two loops go by tiles, turned in a small array
 rows      a reduction whose last r loop walks memory: for each x, in parallel, loops over r, vectorised with several partial results
 columns   a reduction whose last x loop walks memory: for each block of it, loops over r with an accumulator for each lane
 whole     few results of many elements: each loop over r is shared out between threads, then the threads' results are combined
@@ -20,7 +21,9 @@ from ..scheduling.depends import MemoryDep
 from ..scheduling.loop_order import Hints, hint, strides
 from ..scheduling.nodes import FusedSchedulerNode
 
-Form = Literal["flat", "rows", "columns", "whole"]
+Form = Literal["flat", "tiles", "rows", "columns", "whole"]
+Access = tuple[str, Expr]
+TILE = (16, 64)  # of the turned loop, and of the last
 GRAIN = 32768  # element operations below which threads do not pay
 LANES = 128  # results of one block of columns
 PARTIAL = 4096  # elements summed one after the other (by lanes) before they join the total: keeps the rounding error of long sums small
@@ -34,16 +37,23 @@ COSTLY = frozenset(
 @dataclass(frozen=True)
 class Tiling:
     """`parallel`: "" (one thread), "always", or the size expression in `work` compared with GRAIN at run time. `collapse` is how many outer
-    loops are shared out together."""
+    loops are shared out together. For tiles, `turned` is the number of the x loop that `reads` walk memory along."""
 
     form: Form
     parallel: Literal["", "always", "sometimes"] = ""
     collapse: int = 1
     work: Expr = sympy.Integer(0)
+    turned: int = 0
+    reads: frozenset[Access] = frozenset()
 
 
 def choose(group: FusedSchedulerNode, hints: Hints, serial: bool = False) -> Tiling:
     """The form of a kernel. `serial`: it must run on one thread (it adds to memory at places that may repeat)."""
+    if not group.is_reduction and not serial and (found := _turned(group, hints)):
+        x = group.domain.x
+        others = [n for i, n in enumerate(x[:-1]) if i != found[0]]
+        work = group.numel() * max(cost(n.trace.counts) for n in group.nodes)
+        return Tiling("tiles", _parallel(work), _collapse([*others, x[found[0]] / TILE[0]], hints), work, *found)
     form: Form = "flat" if not group.is_reduction else _reduction_form(group, hints, serial)
     weight = max(cost(n.trace.counts) for n in group.nodes)
     work = group.numel() * weight
@@ -51,6 +61,25 @@ def choose(group: FusedSchedulerNode, hints: Hints, serial: bool = False) -> Til
         return Tiling(form)
     loops = _shared_loops(group, form)
     return Tiling(form, _parallel(work), _collapse(loops, hints), work)
+
+
+def _turned(group: FusedSchedulerNode, hints: Hints) -> tuple[int, frozenset[Access]] | None:
+    """The loop, and the reads along it, that are worth turning: unmasked, stride 1 there, another stride in the last loop, both loops long."""
+    x, variables = group.domain.x, group.domain.variables
+    if len(x) < 2 or hint(x[-1], hints) < TILE[0]:
+        return None
+    reads: dict[int, set[Access]] = {}
+    for node in group.nodes:
+        for dep, access in zip(node.reads, node.trace.reads, strict=True):
+            found = None if dep.indirect or access.masked or dep.name in group.writes else strides(dep.index, variables)
+            if found is not None and found[-1] not in (0, 1):
+                for i, s in enumerate(found[:-1]):
+                    if s == 1 and hint(x[i], hints) >= TILE[0]:
+                        reads.setdefault(i, set()).add((dep.name, dep.index))
+    if not reads:
+        return None
+    best = max(reads, key=lambda i: len(reads[i]))
+    return best, frozenset(reads[best])
 
 
 def cost(counts: dict[str, int]) -> int:
