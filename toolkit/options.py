@@ -28,6 +28,7 @@ class Options:
     fusion: bool = True  # the greedy fusion of kernels
     horizontal_fusion: bool = True  # kernels that share inputs only
     loop_ordering: bool = True  # permute loops to follow strides
+    convolution_layout: bool = True  # convolutions on a CPU run in channels-last, and what is between them follows
     buffer_reuse: bool = True  # dead buffers are written again
     patterns: bool = True  # graph-level peephole rules
     constant_folding: bool = True

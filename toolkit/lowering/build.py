@@ -50,8 +50,9 @@ class Builder:
         self.stem = ""
         self.origins: frozenset[int] = frozenset()
         self.names: set[str] = set()
+        self.prefers_channels_last = False
+        self.channels_last: set[str] = set()  # buffers that lie so by our choice, not eager's
         self._pending: list[weakref.ref[StorageBox]] = []
-        self._written: dict[str, list[str]] = {}
 
     def at(self, node: fx.Node) -> None:
         self.node, self.val = node, node.meta.get("val")
@@ -137,16 +138,20 @@ class Builder:
 
     # -- memory
 
-    def realize(self, box: TensorBox) -> Buffer:
-        """The buffer under `box`, made now if it was still loops. The box stays a view over it."""
+    def realize(self, box: TensorBox, stride: Sequence[Expr] | None = None) -> Buffer:
+        """The buffer under `box`, made now (with `stride`, or as its sources and eager suggest) if it was still loops. The box stays a view
+        over it."""
         storage = box.storage
         if isinstance(storage.data, Buffer):
             return storage.data
         loops = storage.data
-        stride = storage.stride or contiguous_strides(loops.ranges)
-        layout = Layout(loops.device, loops.dtype, loops.ranges, stride, ZERO, flexible=True)
+        follows = stride is None and len(loops.ranges) == 4 and not self.channels_last.isdisjoint(storage.reads)
+        chosen = stride or (channels_last_strides(loops.ranges) if follows else storage.stride or contiguous_strides(loops.ranges))
+        layout = Layout(loops.device, loops.dtype, loops.ranges, tuple(chosen), ZERO, flexible=True)
         storage.data = ComputedBuffer(self.name(storage.stem), layout, frozenset(), loops)
         self.add(storage.data, loops.origins)
+        if follows:
+            self.channels_last.add(storage.data.name)
         return storage.data
 
     def hint(self, box: TensorBox, val: Any, users: int) -> None:
@@ -174,11 +179,10 @@ class Builder:
     def memory(self, box: TensorBox, stride: Sequence[Expr] | None = None) -> Buffer | ReinterpretView:
         """`box` as memory for an extern kernel: with `stride` exactly those (where a dimension has more than one element), else any."""
         if not box.storage.realized:
-            if box.data is box.storage and stride is not None and dense(stride, box.size) is not None:
-                box.storage.stride = tuple(stride)
             if box.data is not box.storage and product(box.size) != product(box.storage.size):  # a part of loops: compute that alone
                 return self.copy(box, stride)
-            self.realize(box)
+            wanted = stride if box.data is box.storage and stride is not None and dense(stride, box.size) is not None else None
+            self.realize(box, wanted)
         layout = self.strided(box)
         if layout is None or (stride is not None and not same_strides(layout.stride, stride, box.size)):
             return self.copy(box, stride)
@@ -191,8 +195,8 @@ class Builder:
         if stride is not None and any(s == 0 and n != 1 for s, n in zip(stride, box.size, strict=True)):
             return self._copy_expanded(box, tuple(stride))
         new = self.pointwise(box.loader(), box.size, box.dtype, (box,), box.device)
-        buffer = self.realize(new)
-        buffer.layout = Layout(box.device, box.dtype, box.size, tuple(stride) if stride is not None else contiguous_strides(box.size))
+        buffer = self.realize(new, stride or contiguous_strides(box.size))
+        buffer.freeze()
         return buffer
 
     def _copy_expanded(self, box: TensorBox, stride: tuple[Expr, ...]) -> ReinterpretView:
@@ -205,7 +209,8 @@ class Builder:
     # -- extern kernels
 
     def extern(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any], val: Any, out: Any = None, reason: str = "") -> Any:
-        """A call of `target` whose result has the structure, sizes and strides of `val`. Tensors in `args` are Buffer or ReinterpretView."""
+        """A call of `target` whose result has the structure, sizes and strides of the fake value `val`. Tensors in `args` are Buffer or
+        ReinterpretView."""
         several = isinstance(val, (list, tuple))
         layout = layout_of(val) if isinstance(val, torch.Tensor) else Layout(self.graph.device, torch.float32, (ZERO,), (sympy.Integer(1),))
         kernel = ExternKernel(self.name(), layout, frozenset(), target, tuple(args), dict(kwargs), out, (), several, reason=reason)
@@ -320,6 +325,12 @@ def _dense_symbolic(stride: Sequence[Expr], size: Sequence[Expr]) -> tuple[Expr,
         left.remove(found)
         step = step * found[1]
     return tuple(stride)
+
+
+def channels_last_strides(size: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Of (N, C, H, W)."""
+    _, c, h, w = size
+    return (h * w * c, sympy.Integer(1), w * c, c)
 
 
 def same_strides(a: Sequence[Expr], b: Sequence[Expr], size: Sequence[Expr]) -> bool:
