@@ -127,6 +127,21 @@ def comprehensions(n, x=5):
     return squares, table, [m() for m in makers], bad, x, tuple(q for q in range(2))
 
 
+def hidden(a):
+    x = note(len(a))
+    get = lambda: x  # noqa: E731
+    plain = [note(x) + n for x, n in a]
+    captured = [lambda: (x, n) for n, x in a]
+    nested = [[note(x) for x in range(x)] + [x] for x, _ in a]
+    [x for x, _ in a]
+    x += 1
+    try:
+        broken = [1 // x for x, _ in a]
+    except ZeroDivisionError:
+        broken = x
+    return x, get(), plain, [c() for c in captured], nested, broken
+
+
 def closures(a, b):
     count = 0
 
@@ -229,6 +244,8 @@ CASES = [
     (matches, (2.5,), {}),
     (comprehensions, (3,), {}),
     (closures, (1, 2), {}),
+    (hidden, ([(1, 2), (3, 0)],), {}),
+    (hidden, ([(1, 2), (0, 0)],), {}),
     (star_calls, (1, 2, 3, 4), {"k": 1}),
     (star_calls, (1,), {}),
     (deletes, (True,), {}),

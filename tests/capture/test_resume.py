@@ -12,7 +12,7 @@ import bare  # noqa: F401
 import pytest
 from bare_capture.bytecode import ENDS, NULL_FIRST, Handler, Instruction, assemble, disassemble, stack_depths, stack_effect
 from bare_capture.emit import Emitter
-from bare_capture.liveness import reachable
+from bare_capture.liveness import hidden_cells, reachable
 from bare_capture.resume import live_locals, original_instruction, original_of, resume
 from hand_over import HandOver
 from resume_cases import CASES, LOG, closures, loops, sees_locals, straight
@@ -134,7 +134,7 @@ def interrupted(code, index, visit, bound, cleared_unbound, run_it=False):
     def load_cell(name):
         out.load_const(types.CellType()) if name in no_cell else out.load_closure(name)
 
-    out, no_cell = Emitter(depth), uncelled(body, index)
+    out, no_cell = Emitter(depth), hidden_cells(body).get(at, ())
     out.load_const(now)
     out.call(0)
     go_on = at.copy()
@@ -151,17 +151,6 @@ def interrupted(code, index, visit, bound, cleared_unbound, run_it=False):
             i.handler = Handler(new[0], *i.handler[1:])
     body.instructions[index : index + 1] = [*new, go_on]
     return assemble(body)
-
-
-def uncelled(body, index):
-    """Cells that do not exist for a moment: between LOAD_FAST_AND_CLEAR and MAKE_CELL in an inlined comprehension."""
-    pending = set()
-    for i in body.instructions[:index]:
-        if i.opname == "LOAD_FAST_AND_CLEAR":
-            pending.add(i.argval)
-        elif i.opname == "MAKE_CELL":
-            pending.discard(i.argval)
-    return pending
 
 
 def points(function, args, kwargs):

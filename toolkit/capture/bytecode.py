@@ -150,7 +150,7 @@ def disassemble(code: CodeType) -> Body:
         if KIND[instruction.opname] == "jump":
             instruction.target = starts[_jump_target(raw)]
     if VERSION >= (3, 13):
-        _find_closures(code, out, raws)
+        _find_closures(code, out)
     for region in read_regions(code.co_exceptiontable):
         handler = Handler(starts[region.target], region.depth, region.lasti)
         for n in range(bisect_left(raws, region.start, key=_at), bisect_left(raws, region.end, key=_at)):
@@ -173,7 +173,7 @@ def disassemble(code: CodeType) -> Body:
     )
 
 
-def _find_closures(code: CodeType, out: list[Instruction], raws: list[_Raw]) -> None:
+def _find_closures(code: CodeType, out: list[Instruction]) -> None:
     """Tell LOAD_CLOSURE from LOAD_FAST, which are one on 3.13.
 
     That the name has a cell does not decide it: an inlined comprehension keeps a plain value in that slot for a while. A cell is loaded for
@@ -183,13 +183,13 @@ def _find_closures(code: CodeType, out: list[Instruction], raws: list[_Raw]) -> 
     for n, i in enumerate(out):
         if i.opname == "LOAD_FAST" and i.argval in ("__class__", "__classdict__") and not code.co_flags & inspect.CO_OPTIMIZED:
             i.opname = "LOAD_CLOSURE"
-        if [j.opname for j in out[n : n + 4]] != ["BUILD_TUPLE", "LOAD_CONST", "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"]:
+        following = [j.opname for j in out[n : n + 4]] == ["BUILD_TUPLE", "LOAD_CONST", "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"]
+        if not following or out[n + 3].argval != "closure":
             continue
-        loads = out[n - i.argval : n]
-        plain = any(r.name != "LOAD_FAST" for r in raws[n - i.argval : n])
-        if out[n + 3].argval == "closure" and not plain and {j.argval for j in loads} <= cells:
-            for j in loads:
-                j.opname = "LOAD_CLOSURE"
+        for j in reversed(out[max(n - i.argval, 0) : n]):
+            if j.opname != "LOAD_FAST" or j.argval not in cells:
+                break  # a resume function may begin in the middle
+            j.opname = "LOAD_CLOSURE"
 
 
 def _at(raw: _Raw) -> int:

@@ -1,11 +1,11 @@
-"""Which locals and cells an instruction may still read: live before it, along jumps and exception edges. No torch."""
+"""What holds before an instruction: which locals and cells may still be read, which cells are put aside. No torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .bytecode import ENDS, KIND, Body, Instruction
+from .bytecode import ENDS, KIND, Body, Instruction, stack_depths
 
 _READS = frozenset(
     (
@@ -106,3 +106,55 @@ def _before(body: Body, order: dict[Instruction, int], i: Instruction, before: d
     if i.handler is not None:  # it may raise before it writes
         after |= before[i.handler.target]
     return frozenset(after)
+
+
+# -- cells put aside ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Aside:
+    """`hidden`: cells whose place has no cell; `saved`: (stack index, name, whether hidden before) of what LOAD_FAST_AND_CLEAR pushed."""
+
+    hidden: frozenset[str] = frozenset()
+    saved: frozenset[tuple[int, str, bool]] = frozenset()
+
+    def hide(self, name: str, hidden: bool) -> _Aside:
+        return _Aside(self.hidden | {name} if hidden else self.hidden - {name}, self.saved)
+
+    def after(self, i: Instruction, depth: int) -> _Aside:
+        """What holds after `i` with `depth` values before it."""
+        if i.opname == "MAKE_CELL":
+            return self.hide(i.argval, False)
+        if i.opname == "LOAD_FAST_AND_CLEAR":
+            return _Aside(self.hidden | {i.argval}, self.saved | {(depth, i.argval, i.argval in self.hidden)})
+        if i.opname == "SWAP":
+            move = {depth - 1: depth - i.argval, depth - i.argval: depth - 1}
+            return _Aside(self.hidden, frozenset((move.get(at, at), name, hidden) for at, name, hidden in self.saved))
+        restored = [s for s in self.saved if i.opname == "STORE_FAST" and s[:2] == (depth - 1, i.argval)]
+        return self.hide(i.argval, restored[0][2]).below(depth - 1) if restored else self
+
+    def below(self, depth: int) -> _Aside:
+        return _Aside(self.hidden, frozenset(s for s in self.saved if s[0] < depth))
+
+
+def hidden_cells(body: Body) -> dict[Instruction, frozenset[str]]:
+    """Names of cells whose place holds a plain value, or nothing, before an instruction: those of an inlined comprehension's variables.
+
+    Instructions where there are none may be missing.
+    """
+    cells = {*body.cellvars, *body.freevars}
+    if not any(i.opname == "LOAD_FAST_AND_CLEAR" and i.argval in cells for i in body):
+        return {}
+    depths, order = stack_depths(body), {i: n for n, i in enumerate(body)}
+    found: dict[Instruction, _Aside] = {}
+    todo = [(body[0], _Aside())]
+    while todo:
+        i, before = todo.pop()
+        if i in found:
+            continue
+        found[i] = before
+        after = before.after(i, depths[i])
+        todo += [(s, after.below(depths[s])) for s in successors(body, order, i) if i.handler is None or s is not i.handler.target]
+        if i.handler is not None:
+            todo.append((i.handler.target, before.below(i.handler.depth)))
+    return {i: state.hidden & cells for i, state in found.items() if state.hidden & cells}

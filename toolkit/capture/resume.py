@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 from .bodies import ByCode, body_of
 from .bytecode import VERSION, Body, Handler, Instruction, assemble, stack_depths
 from .emit import Emitter
-from .liveness import Liveness, first_argument, liveness, looks_at_all, reachable
+from .liveness import Liveness, first_argument, hidden_cells, liveness, looks_at_all, reachable
 
 _NOT_INHERITED = 0x4 | 0x8 | 0x4000000  # CO_VARARGS, CO_VARKEYWORDS, CO_HAS_DOCSTRING
 _GENERATOR = 0x20 | 0x80 | 0x200
@@ -28,16 +28,22 @@ _GENERATOR = 0x20 | 0x80 | 0x200
 
 @dataclass(frozen=True)
 class Argument:
-    """What the caller passes: stack value number `index` from the bottom; the local `name`; or what is in the cell `name`."""
+    """What the caller passes: stack value number `index` from the bottom; the local `name`; or what is in the cell `name`.
+
+    `hidden`: the local has the name of a cell that a comprehension has put aside for it.
+    """
 
     kind: Literal["stack", "local", "contents"]
     name: str = ""
     index: int = -1
+    hidden: bool = False
 
     @property
     def parameter(self) -> str:
         """Its name in the resume function. A dot keeps it apart from the user's names."""
-        return {"stack": f".stack{self.index}", "local": self.name, "contents": f".{self.name}"}[self.kind]
+        if self.kind == "stack":
+            return f".stack{self.index}"
+        return f".{self.name}" if self.hidden or self.kind == "contents" else self.name
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,7 @@ class _Original:
     body: Body
     live: Liveness
     depths: dict[Instruction, int]
+    hidden: dict[Instruction, frozenset[str]]
     resumes: dict[_Shape, tuple[weakref.ref[CodeType], tuple[Argument, ...]]] = field(default_factory=dict)
 
 
@@ -93,7 +100,9 @@ def _place(code: CodeType) -> _Place:
     if place is not None:
         return place
     body = body_of(code)
-    return _places.set(code, _Place(_Original(weakref.ref(code), body, liveness(body), stack_depths(body)), 0, list(range(len(body)))))
+    return _places.set(
+        code, _Place(_Original(weakref.ref(code), body, liveness(body), stack_depths(body), hidden_cells(body)), 0, list(range(len(body))))
+    )
 
 
 def original_of(code: CodeType) -> CodeType:
@@ -116,14 +125,13 @@ def original_instruction(code: CodeType, at: Instruction | int) -> tuple[Body, I
 
 def live_locals(code: CodeType, at: Instruction | int) -> tuple[str, ...]:
     """The locals, cells excepted, that a resume function at `at` wants if they are bound; in the order of co_varnames."""
-    body, instruction = original_instruction(code, at)
-    live = _place(code).original.live.at(instruction)
-    return tuple(n for n in _plain_locals(body) if n in live)
+    return tuple(_live(_place(code).original, original_instruction(code, at)[1]))
 
 
-def _plain_locals(body: Body) -> list[str]:
-    cells = {*body.cellvars, *body.freevars}
-    return [n for n in body.varnames if n not in cells]
+def _live(original: _Original, at: Instruction) -> list[str]:
+    body, live = original.body, original.live.at(at)
+    cells = {*body.cellvars, *body.freevars} - original.hidden.get(at, frozenset())
+    return [n for n in dict.fromkeys((*body.varnames, *body.cellvars, *body.freevars)) if n in live and n not in cells]
 
 
 def resume(
@@ -142,8 +150,7 @@ def resume(
     _check(original, start, depth)
     if start.index and body[start.index - 1].opname == "KW_NAMES":
         start = body[start.index - 1]  # it belongs to the CALL
-    live = original.live.at(start)
-    passed = frozenset(n for n in _plain_locals(body) if n in live and (bound is None or n in bound))
+    passed = frozenset(n for n in _live(original, start) if bound is None or n in bound)
     shape = _Shape(start.index, depth, frozenset(nulls), passed)
     reference, arguments = original.resumes.get(shape, (lambda: None, ()))
     known = reference()
@@ -173,7 +180,7 @@ def _build(original: _Original, shape: _Shape) -> Resume:
     start = body[shape.index]
     kept = reachable(body, start)
     freevars = _needed_cells(body, kept)
-    arguments = _arguments(body, shape)
+    arguments = _arguments(original, shape)
     emitter = Emitter(positions=start.positions)
     emitter.prologue(freevars)
     for index in range(shape.depth):
@@ -181,6 +188,10 @@ def _build(original: _Original, shape: _Shape) -> Resume:
             emitter.push_null()
         else:
             emitter.take_fast(Argument("stack", index=index).parameter)
+    for argument in arguments:
+        if argument.hidden:
+            emitter.take_fast(argument.parameter)
+            emitter.store_fast(argument.name)
     copies = _copies(kept, original.live.at(start) - shape.passed)
     emitter.jump(copies[start])
     name, line = body.qualname or body.name, start.lineno or body.firstlineno
@@ -213,10 +224,12 @@ def _needed_cells(body: Body, kept: list[Instruction]) -> tuple[str, ...]:
     return tuple(n for n in names if n in used)
 
 
-def _arguments(body: Body, shape: _Shape) -> tuple[Argument, ...]:
+def _arguments(original: _Original, shape: _Shape) -> tuple[Argument, ...]:
     """Stack values, then locals; but first of all what super() looks for in the first parameter."""
     stack = [Argument("stack", index=i) for i in range(shape.depth) if i not in shape.nulls]
-    local = [Argument("local", n) for n in body.varnames if n in shape.passed]
+    body, hidden = original.body, original.hidden.get(original.body[shape.index], ())
+    names = dict.fromkeys((*body.varnames, *body.cellvars, *body.freevars))
+    local = [Argument("local", n, hidden=n in hidden) for n in names if n in shape.passed]
     first = first_argument(body)
     if first in body.cellvars:
         return (Argument("contents", first), *stack, *local)
