@@ -30,7 +30,18 @@ from fuselab.toolkit.capture.guards import (
     TensorSpec,
 )
 from fuselab.toolkit.capture.shape_program import NotCompiled, instructions
-from fuselab.toolkit.capture.source import AttrSource, GlobalSource, ItemSource, LocalSource, ModuleTableSource, SizeSource, StrideSource
+from fuselab.toolkit.capture.source import (
+    AttrSource,
+    DictAttrSource,
+    GlobalSource,
+    GlobalsSource,
+    InstanceDictSource,
+    ItemSource,
+    LocalSource,
+    ModuleTableSource,
+    SizeSource,
+    StrideSource,
+)
 from fuselab.toolkit.provenance import UserLine
 
 K = GuardKind
@@ -431,6 +442,73 @@ def test_globals_of_the_frame_are_read():
     assert (failure.source, failure.expected, failure.found) == ("scale", "2", "3")
 
 
+class Config:
+    def __init__(self, **settings):
+        self.rate, self.size, self.name = 0.1, 4, "config"
+        self.__dict__.update(settings)
+
+
+def config_guards():
+    guards = GuardSet()
+    for name in ("rate", "size", "name"):
+        guards.add(Guard(K.CONSTANT_EQUALS, DictAttrSource(X, name), getattr(Config(), name)))
+    guards.add(Guard(K.DICT_LACKS, InstanceDictSource(X), "method"))
+    return guards
+
+
+def test_settings_of_an_object_are_looked_at_again_after_a_store():
+    config = Config()
+    now = frame(x=config)
+    program = config_guards().compile(now)
+    check = lambda value: program.check((value,), {}, {}, now.function) == -1  # noqa: E731
+    for _ in range(2):
+        assert check(config)
+        config.size = 5
+        assert not check(config)
+        assert not check(config)
+        assert check(Config())
+        assert not check(Config(size=5))
+        config.size = 4
+        assert check(config)
+        config.method = 1
+        assert not check(config)
+        del config.method
+        assert check(config)
+        config.unrelated = object()
+        assert check(config)
+        del config.unrelated, config.name
+        assert not check(config)
+        config.name = "config"
+    assert check(config)
+    config.__dict__ = {"rate": 0.1, "size": 6, "name": "config"}
+    assert not check(config)
+
+
+def test_globals_are_looked_at_again_after_a_store():
+    space = {"scale": 2, "helper": FUNCTION, "other": [1]}
+    guards = GuardSet()
+    guards.add(Guard(K.CONSTANT_EQUALS, GlobalSource("scale"), 2))
+    guards.add(Guard(K.ID_IS, GlobalSource("helper"), FUNCTION))
+    guards.add(Guard(K.DICT_LACKS, GlobalsSource(), "len"))
+    guards.add(Guard(K.LENGTH_IS, GlobalSource("other"), 1))
+    made = frame(namespace=space)
+    program = guards.compile(made)
+    check = lambda: program.check((), made.globals, made.builtins, made.function)  # noqa: E731
+    assert check() == -1
+    space["other"].append(2)
+    assert check() == 3
+    space["other"].pop()
+    space["counter"] = 0
+    assert check() == -1
+    space["len"] = len
+    assert check() == 2
+    del space["len"]
+    space["helper"] = len
+    assert [check(), check()] == [1, 1]
+    space["helper"] = FUNCTION
+    assert check() == -1
+
+
 # -- whole objects
 
 
@@ -592,4 +670,4 @@ def test_a_program_refuses_what_would_crash():
         with pytest.raises(TypeError):
             _frame.Held(*arguments)
     with pytest.raises(TypeError):
-        _frame.Program((0, None, -1, ((_frame.CHECK["watch"], 1, 0, 0),), (), 0), (), 0, 0)
+        _frame.Program((0, None, -1, ((_frame.CHECK["watch"], 1, 0, 0),), (), 0, None, 0, 0), (), 0, 0)

@@ -1,7 +1,7 @@
 /* The guard program: a tree of accesses that share their beginnings, with checks at its nodes, then a few last checks over all.
 
-   A node is (access, operand, index, checks, children, guard), a check (check, operand, slot, guard), a last check (last,
-   operand, guard); `guard` is the position in the GuardSet that a failure names. Python builds these tuples (program.py) and
+   A node is (access, operand, index, checks, children, guard, watch, settled checks, settled children), a check (check, operand, slot,
+   guard), a last check (last, operand, a, b, count, fallback, guard); `guard` is the position in the GuardSet that a failure names. Python builds these tuples (program.py) and
    the program keeps them, so that operands live as long as it does; the structs below borrow from them. */
 
 typedef struct {
@@ -11,12 +11,12 @@ typedef struct {
 } Values;
 
 enum { A_ROOT, A_LOCAL, A_GLOBALS, A_BUILTINS, A_CELL, A_CONST, A_ATTR, A_DICT_ATTR, A_DICT, A_ITEM, A_TUPLE_ITEM, A_DICT_KEY, A_TYPE,
-       A_WEAKREF, A_CODE, A_DEFAULTS, A_KWDEFAULTS, A_CLOSURE, A_FUNCTION_GLOBALS, A_METHOD_SELF, A_METHOD_FUNCTION, A_CALL,
+       A_WEAKREF, A_CODE, A_DEFAULTS, A_KWDEFAULTS, A_CLOSURE, A_CELLS, A_FUNCTION_GLOBALS, A_METHOD_SELF, A_METHOD_FUNCTION, A_CALL,
        A_CALL_METHOD, A_COUNT };
 
 static const char *const access_names[A_COUNT] = {
     "root", "local", "globals", "builtins", "cell", "const", "attr", "dict_attr", "dict", "item", "tuple_item", "dict_key", "type",
-    "weakref", "code", "defaults", "kwdefaults", "closure", "function_globals", "method_self", "method_function", "call", "call_method",
+    "weakref", "code", "defaults", "kwdefaults", "closure", "cells", "function_globals", "method_self", "method_function", "call", "call_method",
 };
 
 enum { C_TYPE_IS, C_ID_IS, C_ID_IS_NOT, C_TRUE, C_FALSE, C_EQUALS, C_LENGTH, C_KEYS, C_CONTAINS, C_LACKS, C_HAS_ATTR, C_LACKS_ATTR,
@@ -44,6 +44,8 @@ typedef struct Node {
     Py_ssize_t checks_count, children_count;
     Check *checks;
     struct Node *children;
+    Watch *watch; /* NULL, or of one dict: while that is the value's and unchanged, the first checks and children hold */
+    Py_ssize_t settled_checks, settled_children;
 } Node;
 
 typedef struct {
@@ -143,8 +145,9 @@ static PyObject *function_part(int op, PyObject *v, Py_ssize_t index) {
     PyFunctionObject *f = (PyFunctionObject *)v;
     switch (op) {
     case A_CODE: return Py_NewRef(f->func_code);
-    case A_DEFAULTS: return maybe(f->func_defaults);
-    case A_KWDEFAULTS: return maybe(f->func_kwdefaults);
+    case A_DEFAULTS: return Py_NewRef(f->func_defaults ? f->func_defaults : Py_None);
+    case A_KWDEFAULTS: return Py_NewRef(f->func_kwdefaults ? f->func_kwdefaults : Py_None);
+    case A_CELLS: return Py_NewRef(f->func_closure ? f->func_closure : Py_None);
     case A_CLOSURE: return cell_contents(f->func_closure, index);
     default: return Py_NewRef(f->func_globals);
     }
@@ -175,7 +178,8 @@ static PyObject *read_part(const Node *n, PyObject *v, const Values *values) {
     case A_METHOD_FUNCTION: return PyMethod_Check(v) ? Py_NewRef(PyMethod_GET_FUNCTION(v)) : NULL;
     case A_CALL: return PyObject_CallOneArg(n->operand, v);
     case A_CALL_METHOD: return PyObject_CallMethodNoArgs(v, n->operand);
-    case A_CODE: case A_DEFAULTS: case A_KWDEFAULTS: case A_CLOSURE: case A_FUNCTION_GLOBALS: return function_part(n->op, v, n->index);
+    case A_CODE: case A_DEFAULTS: case A_KWDEFAULTS: case A_CLOSURE: case A_CELLS: case A_FUNCTION_GLOBALS:
+        return function_part(n->op, v, n->index);
     default: return root_value(n, values);
     }
 }
@@ -283,12 +287,18 @@ static int check_value(Run *run, const Check *c, PyObject *v) {
     }
 }
 
-static int run_node(Run *run, const Node *n, PyObject *v) {
-    for (Py_ssize_t i = 0; i < n->checks_count; i++) {
+static int run_node(Run *run, const Node *n, PyObject *v);
+
+static int run_checks(Run *run, const Node *n, PyObject *v, Py_ssize_t from, Py_ssize_t to) {
+    for (Py_ssize_t i = from; i < to; i++) {
         int holds = check_value(run, &n->checks[i], v);
         if (holds != 1) { run->failed = n->checks[i].guard; return holds; }
     }
-    for (Py_ssize_t i = 0; i < n->children_count; i++) {
+    return 1;
+}
+
+static int run_children(Run *run, const Node *n, PyObject *v, Py_ssize_t from, Py_ssize_t to) {
+    for (Py_ssize_t i = from; i < to; i++) {
         const Node *child = &n->children[i];
         PyObject *part = read_part(child, v, run->values);
         if (part == NULL) { run->failed = child->guard; return PyErr_Occurred() ? -1 : 0; }
@@ -297,6 +307,22 @@ static int run_node(Run *run, const Node *n, PyObject *v) {
         if (holds != 1) return holds;
     }
     return 1;
+}
+
+static int run_settled(Run *run, const Node *n, PyObject *v) {
+    int same = (PyDict_Check(v) ? v : instance_dict(v)) == PyTuple_GET_ITEM(n->watch->dicts, 0);
+    if (same && !any_dict_changed(n->watch)) return 1;
+    if (same) accept_dicts(n->watch); /* before the checks: a store during them is seen next time */
+    int holds = run_checks(run, n, v, 0, n->settled_checks);
+    if (holds == 1) holds = run_children(run, n, v, 0, n->settled_children);
+    if (same && holds != 1) suspect_dicts(n->watch);
+    return holds;
+}
+
+static int run_node(Run *run, const Node *n, PyObject *v) {
+    int holds = n->watch ? run_settled(run, n, v) : 1;
+    if (holds == 1) holds = run_checks(run, n, v, n->settled_checks, n->checks_count);
+    return holds == 1 ? run_children(run, n, v, n->settled_children, n->children_count) : holds;
 }
 
 /* (function, expected[, argument[, shortcut]]): `function([argument])` gives what is expected; it does if `shortcut()` is False. */
@@ -371,8 +397,14 @@ static int parse_checks(Node *n, PyObject *checks) {
 }
 
 static int parse_node(Node *n, PyObject *tuple) {
-    PyObject *checks, *children;
-    if (!PyArg_ParseTuple(tuple, "iOnO!O!i", &n->op, &n->operand, &n->index, &PyTuple_Type, &checks, &PyTuple_Type, &children, &n->guard)) return -1;
+    PyObject *checks, *children, *watch;
+    if (!PyArg_ParseTuple(tuple, "iOnO!O!iOnn", &n->op, &n->operand, &n->index, &PyTuple_Type, &checks, &PyTuple_Type, &children, &n->guard,
+                          &watch, &n->settled_checks, &n->settled_children)) return -1;
+    if (watch != Py_None && (!Py_IS_TYPE(watch, &WatchType) || PyTuple_GET_SIZE(((Watch *)watch)->dicts) != 1))
+        return PyErr_SetString(PyExc_TypeError, "a Watch of one dict is needed"), -1;
+    n->watch = watch == Py_None ? NULL : (Watch *)watch;
+    if (n->settled_checks > PyTuple_GET_SIZE(checks) || n->settled_children > PyTuple_GET_SIZE(children) || n->settled_checks < 0 ||
+        n->settled_children < 0) return PyErr_SetString(PyExc_ValueError, "more is settled than there is"), -1;
     if (parse_checks(n, checks) < 0) return -1;
     n->children = PyMem_Calloc(PyTuple_GET_SIZE(children) + 1, sizeof(Node));
     if (n->children == NULL) return PyErr_NoMemory(), -1;

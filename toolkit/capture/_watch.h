@@ -75,6 +75,7 @@ static void stop_watching(Watched *w) {
 static int any_dict_changed(Watch *w) { return w->changed; }
 static int dict_changed(const Watched *w) { return w->changed; }
 static void dict_accepted(Watched *w) { w->changed = 0; }
+static void dict_suspected(Watched *w) { w->changed = 1; }
 
 #else
 
@@ -82,6 +83,7 @@ static int start_watching(Watched *w) { w->version = ((PyDictObject *)w->dict)->
 static void stop_watching(Watched *w) {}
 static int dict_changed(const Watched *w) { return ((PyDictObject *)w->dict)->ma_version_tag != w->version; }
 static void dict_accepted(Watched *w) { w->version = ((PyDictObject *)w->dict)->ma_version_tag; }
+static void dict_suspected(Watched *w) { w->version = 0; } /* no dict has it */
 
 static int any_dict_changed(Watch *w) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(w->dicts); i++)
@@ -90,6 +92,16 @@ static int any_dict_changed(Watch *w) {
 }
 
 #endif
+
+static void accept_dicts(Watch *w) {
+    w->changed = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(w->dicts); i++) dict_accepted(&w->watched[i]);
+}
+
+static void suspect_dicts(Watch *w) {
+    w->changed = 1;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(w->dicts); i++) dict_suspected(&w->watched[i]);
+}
 
 static uint64_t class_version(PyObject *cls) { /* 0: it has none */
     PyTypeObject *type = (PyTypeObject *)cls;

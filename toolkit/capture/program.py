@@ -6,10 +6,10 @@ The tree is walked in the order of `_cost`: cheap checks that fail often come fi
 
 from __future__ import annotations
 
+import inspect
 import types
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,43 +19,15 @@ from . import _frame
 from .assumptions import Guard, GuardKind, ShapeCheck, TensorSpec, Weakly
 from .checks import overlap_groups, shape_function
 from .shape_program import NotCompiled, instructions
-from .source import ConstSource, Source, Step
+from .source import ConstSource, LocalSource, Source, Step
+from .tree import Row, Tree
 
 if TYPE_CHECKING:
     from .hook import FrameView
 
 K = GuardKind
-Row = tuple[Any, ...]
 
 
-@dataclass
-class Tree:
-    """One access and what is checked there. `guard` is the position of the first guard that needs it."""
-
-    access: str
-    operand: Any
-    index: int
-    guard: int
-    checks: list[Row] = field(default_factory=list)
-    children: dict[object, Tree] = field(default_factory=dict)
-
-    def child(self, step: Step, position: int, guard: int) -> Tree:
-        name, operand = step
-        key = (name, _identity(operand))
-        if key not in self.children:
-            self.children[key] = Tree(name, operand, position, guard)
-        return self.children[key]
-
-    def cost(self) -> int:
-        return sum(1 + 10 * (check[0] in _SLOW) for check in self.checks) + sum(c.cost() for c in self.children.values())
-
-    def row(self) -> Row:
-        children = tuple(c.row() for c in sorted(self.children.values(), key=Tree.cost))
-        checks = tuple(sorted(self.checks, key=lambda check: check[0] in _SLOW))
-        return _frame.ACCESS[self.access], self.operand, self.index, checks, children, self.guard
-
-
-_SLOW = {_frame.CHECK[name] for name in ("call", "has_attr", "lacks_attr", "subclass", "watch")}
 _SIMPLE: dict[GuardKind, str] = {
     K.TYPE_IS: "type_is", K.CONSTANT_EQUALS: "equals", K.DICT_KEYS_ARE: "keys", K.DICT_CONTAINS: "contains",
     K.DICT_LACKS: "lacks", K.HAS_ATTR: "has_attr", K.LACKS_ATTR: "lacks_attr", K.SUBCLASS_OF: "subclass", K.INT_RANGE: "range",
@@ -64,8 +36,8 @@ _SIMPLE: dict[GuardKind, str] = {
 # Checks on a part of the source's value: the further steps, then the check.
 _ON_A_PART: dict[GuardKind, tuple[Step, str]] = {
     K.FUNCTION_CODE_IS: (("code", None), "id_is"),
-    K.DEFAULTS_ARE: (("attr", "__defaults__"), "same_items"),
-    K.CLOSURE_IS: (("attr", "__closure__"), "same_items"),
+    K.DEFAULTS_ARE: (("defaults", None), "same_items"),
+    K.CLOSURE_IS: (("cells", None), "same_items"),
 }
 _STATE: dict[GuardKind, Callable[[], Any]] = {
     K.GRAD_MODE: torch.is_grad_enabled,
@@ -78,10 +50,6 @@ _STATE: dict[GuardKind, Callable[[], Any]] = {
     K.TORCH_FUNCTION_MODE: _torch.torch_function_depth,
     K.TORCH_DISPATCH_MODE: _torch.torch_dispatch_depth,
 }
-
-
-def _identity(operand: Any) -> object:
-    return (type(operand), operand) if isinstance(operand, str | int) else id(operand)
 
 
 class Builder:
@@ -103,6 +71,7 @@ class Builder:
         node = self.place(source.base, guard) if source.base else self.root
         for step in source.steps():
             node = node.child(step, self.position(step), guard)
+        node.source = node.source or source
         return node
 
     def position(self, step: Step) -> int:
@@ -177,9 +146,19 @@ class Builder:
     tensor_alias = same_object
 
     def distinct_object(self, source: Source, other: Source, number: int) -> None:
+        if self.is_fresh(source) or self.is_fresh(other):
+            return
         self.finish("distinct", number, a=self.keep(source, number), b=self.keep(other, number))
 
+    def is_fresh(self, source: Source) -> bool:
+        """Whether every call makes this object: the frame's own **kwargs."""
+        code = self.frame.code
+        position = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+        return bool(code.co_flags & inspect.CO_VARKEYWORDS) and source == LocalSource(code.co_varnames[position])
+
     def no_alias(self, source: Source, sources: tuple[Source, ...], number: int) -> None:
+        if {s for _, s, _ in self.tensors}.issuperset(sources):
+            return  # TensorGuards looks for it
         self.many(sources, _all_distinct, number)
 
     def overlap(self, source: Source, spec: Any, number: int) -> None:
@@ -245,7 +224,7 @@ class Builder:
             last.insert(0, (_frame.LAST["held"], held, 0, 0, first, None, self.held[0][0]))
         if self.tensors:
             last.insert(0, (_frame.LAST["tensors"], self.tensor_guards(), 0, 0, first, None, self.tensors[0][0]))
-        return _frame.Program(self.root.row(), tuple(last), first + len(self.kept), len(self.ints))
+        return _frame.Program(self.root.row(self.frame), tuple(last), first + len(self.kept), len(self.ints))
 
     def shifted(self, row: Row, first: int) -> Row:
         name, operand, a, b, count, fallback, guard = row
@@ -275,6 +254,6 @@ def _all_distinct(*values: object) -> bool:
 def build(guards: tuple[Guard, ...], frame: FrameView) -> _frame.Program:
     """The program of these guards. `frame` is one where they all hold: tensor checks read its tensors' dispatch keys."""
     builder = Builder(frame)
-    for number, guard in enumerate(guards):
+    for number, guard in sorted(enumerate(guards), key=lambda pair: pair[1].kind is K.NO_ALIAS):
         builder.add(guard, number)
     return builder.program()
