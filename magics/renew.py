@@ -6,10 +6,13 @@ it: default values, attributes, what its closure holds. Nothing is compiled agai
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import CellType, FunctionType
 from typing import Any
 
-SKIPPED = {"__dict__", "__weakref__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__"}
+from .bind import SLOT
+
+SKIPPED = {"__dict__", "__weakref__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", SLOT}
 
 
 def renewed(old: Any, new: Any) -> Any:
@@ -56,26 +59,51 @@ def _contents(cell: CellType) -> Any:
 def _same_class(old: type, new: type) -> bool:
     """Same name, bases and methods, and nothing that could have noticed the making of the new one."""
     plain = type(old) is type(new) is type and old.__bases__ == new.__bases__ and old.__qualname__ == new.__qualname__
-    if not plain or any("__init_subclass__" in vars(base) for base in new.__mro__[1:-1]):
+    if not plain or "__slots__" in vars(new) or any("__init_subclass__" in vars(base) for base in new.__mro__[1:-1]):
         return False
-    return all(
-        isinstance(vars(old).get(n), FunctionType) and vars(old)[n].__code__ is f.__code__ for n, f in vars(new).items() if _uses_class(f)
-    )
+    # a method with super() has its class in its closure: only the old one fits the old class
+    return all(_same_code(vars(old).get(name), value) for name, value in vars(new).items() if any(map(_uses_class, _functions(value))))
 
 
-def _uses_class(value: object) -> bool:
-    """A method with `super()` or `__class__`: its closure names its class, so only the old one fits the old class."""
-    return isinstance(value, FunctionType) and "__class__" in value.__code__.co_freevars
+def _functions(value: object) -> list[Any]:
+    """The functions that a class attribute is made of."""
+    match value:
+        case FunctionType():
+            return [value]
+        case property():
+            return [f for f in (value.fget, value.fset, value.fdel) if f is not None]
+        case staticmethod() | classmethod():
+            return [value.__func__]
+        case cached_property():
+            return [value.func]
+    return []
+
+
+def _same_code(was: object, now: object) -> bool:
+    old, new = _functions(was), _functions(now)
+    return type(was) is type(now) and bool(new) and [_code(f) for f in old] == [_code(f) for f in new]
+
+
+def _code(function: object) -> int:
+    """Whose code it is; something that is not a Python function has its own identity."""
+    return id(getattr(function, "__code__", function))
+
+
+def _uses_class(function: Any) -> bool:
+    return isinstance(function, FunctionType) and "__class__" in function.__code__.co_freevars
 
 
 def _class(old: type, new: type) -> type:
     known: dict[int, object] = {id(new): old}
     for name, value in list(vars(new).items()):
-        if name in SKIPPED:
-            continue
         was = vars(old).get(name)
-        if isinstance(was, FunctionType) and isinstance(value, FunctionType) and _function(was, value, known) is was:
+        if name in SKIPPED or value is was:
             continue
-        if value is not was:
+        if _same_code(was, value):
+            for before, after in zip(_functions(was), _functions(value), strict=True):
+                _function(before, after, known)
+        else:
             setattr(old, name, value)
+    for name in [name for name in vars(old) if name not in vars(new) and name not in SKIPPED]:
+        delattr(old, name)
     return old
