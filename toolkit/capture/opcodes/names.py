@@ -55,12 +55,16 @@ class NameOpcodes(Family):
     LOAD_FAST_CHECK = LOAD_FAST
 
     def LOAD_FAST_AND_CLEAR(self, i: Instruction) -> None:
-        self.push(self.locals.pop(i.argval, NULL))
+        """An inlined comprehension puts aside what has the name of its variable, a cell too; STORE_FAST puts it back."""
+        self.push(self.locals.pop(i.argval, self.cells.get(i.argval, NULL)))
 
     def STORE_FAST(self, i: Instruction) -> None:
         value = self.pop_lazy()
         if value is NULL:
             self.locals.pop(i.argval, None)
+        elif i.argval in self.cells and isinstance(value, CellVariable):
+            self.locals.pop(i.argval, None)
+            self.cells[i.argval] = value
         else:
             self.locals[i.argval] = value
 
