@@ -119,6 +119,8 @@ class Capture:
             value = tx.run()
         except ReachedBreak:
             value = None
+        except (RecursionError, MemoryError) as error:
+            raise BreakGraph("recursion", f"tracing ends in a {type(error).__name__}") from error
         except Observed as error:
             raise BreakGraph("exception", f"{error.variable.python_type().__name__} is raised", at=trace.raised_at) from error
         finally:

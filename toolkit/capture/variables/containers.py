@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ..source import Source
 
 
+MOST_ITEMS = 1_000_000
+
+
 class SliceVariable(VariableTracker):
     def __init__(self, start: VariableTracker, stop: VariableTracker, step: VariableTracker, source: Source | None = None) -> None:
         super().__init__(source)
@@ -200,7 +203,10 @@ class SequenceVariable(VariableTracker):
     def _repeated(self, tx: Interpreter, times: VariableTracker) -> VariableTracker | None:
         if not issubclass(times.python_type(), int):
             return None
-        return self.made(self.items * index_of(tx, times))
+        count = index_of(tx, times)
+        if len(self.items) * count > MOST_ITEMS:
+            tx.break_graph("too-long", f"a {self.kind.__name__} of {len(self.items) * count} items is made")
+        return self.made(self.items * count)
 
     def _family(self) -> type:
         return list if issubclass(self.kind, list) else tuple
@@ -455,9 +461,9 @@ class RangeVariable(VariableTracker):
         return len(self.value)
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
-        from .iterators import ItemsIteratorVariable
+        from .iterators import RangeIteratorVariable
 
-        return ItemsIteratorVariable(self.unpack(tx), type(iter(self.value)))
+        return RangeIteratorVariable(self.value)
 
     def unpack(self, tx: Interpreter) -> list[VariableTracker]:
         return [ConstantVariable(n) for n in self.value]

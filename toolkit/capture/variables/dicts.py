@@ -41,9 +41,9 @@ class _Hashed(VariableTracker):
         return tx.raise_error(TypeError, f"unhashable type: '{self.kind.__name__}'")
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
-        from .iterators import ItemsIteratorVariable
+        from .iterators import HashedIteratorVariable
 
-        return ItemsIteratorVariable(self.unpack(tx), type(iter(self.kind())))
+        return HashedIteratorVariable(tx, self, type(iter(self.kind())))
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         rule: Callable[..., VariableTracker] | None = getattr(self, f"method_{name.strip('_')}", None)
@@ -306,9 +306,9 @@ class DictViewVariable(VariableTracker):
         return [TupleVariable([tx.realize(k), v]) for k, v in self.of.entries.values()]
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
-        from .iterators import ItemsIteratorVariable
+        from .iterators import HashedIteratorVariable
 
-        return ItemsIteratorVariable(self.unpack(tx), type(iter(getattr({}, self.which)())))
+        return HashedIteratorVariable(tx, self.of, type(iter(getattr({}, self.which)())), self.which)
 
     def length(self, tx: Interpreter) -> int:
         return len(self.of.entries)
@@ -338,7 +338,7 @@ class DictViewVariable(VariableTracker):
     def rebuild(self, out: Rebuilder) -> None:
         out.value(self.of)
         out.emit.load_attr(self.which)
-        out.emit.call_loaded(0)
+        out.emit.call(0)
 
 
 class SetVariable(_Hashed):

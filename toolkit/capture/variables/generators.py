@@ -53,7 +53,7 @@ class GeneratorVariable(IteratorVariable):
             raise Observed(error)
         receiver = self._delegate()
         if receiver is None:
-            return self._resume(tx, lambda: self.child.raise_user(error))
+            return self._resume(tx, lambda: self._raise(tx, error))
         return self._throw_into(tx, receiver, error)
 
     def close(self, tx: Interpreter) -> VariableTracker:
@@ -124,10 +124,12 @@ class GeneratorVariable(IteratorVariable):
             error = end.variable
             if sys.version_info < (3, 12) and issubclass(error.python_type(), StopIteration):
                 return self._resume(tx, lambda: self._end_delegation(tx, error))
-        return self._resume(tx, lambda: self._raise(error))
+        return self._resume(tx, lambda: self._raise(tx, error))
 
-    def _raise(self, error: VariableTracker) -> NoReturn:
-        raise Observed(error)
+    def _raise(self, tx: Interpreter, error: VariableTracker) -> NoReturn:
+        """At the pending yield, with something in the place of the value sent: the handler of a `yield from` takes it away."""
+        self.child.push(tx.wrap_constant(None))
+        self.child.raise_user(error)
 
     def _end_delegation(self, tx: Interpreter, end: VariableTracker) -> None:
         """3.11 has no code for it: `yield from` ends with the value of the StopIteration that came out of throw()."""

@@ -159,6 +159,95 @@ class ItemsIteratorVariable(IteratorVariable):
         return self.items[self.index :]
 
 
+class RangeIteratorVariable(IteratorVariable):
+    """iter() of a range: numbers are made as they are taken, so that a loop may leave a long range early."""
+
+    def __init__(self, value: range) -> None:
+        super().__init__()
+        self.value, self.index, self.kind = value, 0, type(iter(value))
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        if self.index >= len(self.value):
+            return stop(tx)
+        self.index += 1
+        return tx.wrap_constant(self.value[self.index - 1])
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "__length_hint__":
+            return tx.wrap_constant(len(self.value) - self.index)
+        return super().call_method(tx, name, args, kwargs)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.emit.load_const(self.value[self.index :])
+        out.emit.get_iter()
+
+
+class HashedIteratorVariable(IteratorVariable):
+    """iter() of a dict, one of its views, or a set: values are those of the moment, and a change of size is an error."""
+
+    def __init__(self, tx: Interpreter, container: Any, kind: type, which: str = "keys") -> None:
+        super().__init__()
+        self.container, self.kind, self.which, self.index = container, kind, which, 0
+        self.keys = [item.key(tx) for item in container.unpack(tx)]
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        if self.container is None:
+            return stop(tx)
+        if self.container.length(tx) != len(self.keys):
+            tx.raise_error(RuntimeError, f"{self._noun()} changed size during iteration")
+        if self.index >= len(self.keys):
+            self.container = None
+            return stop(tx)
+        self.index += 1
+        return self._at(tx, self.keys[self.index - 1])
+
+    def _noun(self) -> str:
+        name = self.container.python_type()
+        return "Set" if issubclass(name, set | frozenset) else "OrderedDict" if issubclass(name, collections.OrderedDict) else "dictionary"
+
+    def _at(self, tx: Interpreter, key: Any) -> VariableTracker:
+        found = getattr(self.container, "entries", None)
+        if found is None:
+            return self.container.members[key]  # type: ignore[no-any-return]
+        if key not in found:
+            tx.raise_error(RuntimeError, "dictionary keys changed during iteration")
+        first, value = found[key]
+        if self.which == "items":
+            return TupleVariable([tx.realize(first), value])
+        return first if self.which == "keys" else value  # type: ignore[no-any-return]
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "__length_hint__":
+            return tx.wrap_constant(len(self.keys) - self.index if self.container is not None else 0)
+        return super().call_method(tx, name, args, kwargs)
+
+    def _rest(self) -> list[VariableTracker]:
+        if self.container is None:
+            return []
+        members = getattr(self.container, "members", None)
+        pairs = [self.container.entries[k] if members is None else (members[k], members[k]) for k in self.keys[self.index :]]
+        if self.which == "items":
+            return [TupleVariable(list(pair)) for pair in pairs]
+        return [pair[self.which == "values"] for pair in pairs]
+
+    def rebuild(self, out: Rebuilder) -> None:
+        """The container itself if nothing was taken, else what is left of it."""
+        if self.container is not None and not self.index:
+            out.value(self.container)
+            if self.which != "keys":
+                out.emit.load_attr(self.which)
+                out.emit.call(0)
+        else:
+            rest = self._rest()
+            for item in rest:
+                out.value(item)
+            out.emit.build_tuple(len(rest))
+        out.emit.get_iter()
+
+    def parts(self) -> Sequence[VariableTracker]:
+        return [self.container, *self._rest()] if self.container is not None else []
+
+
 class ReversedVariable(IteratorVariable):
     """reversed() of a list, tuple or anything with a length and integer items."""
 
