@@ -12,6 +12,7 @@ from .. import events, shapes
 from .. import options as opts
 from ..errors import CannotTrace
 from ..provenance import trail
+from .attributes import attributes_of, fetch
 from .boundary import Backward, Compiled, bind_inference, bind_training
 from .cleanup import clean, drop_dead, text, verify
 from .joint import Joint, trace, write_inside
@@ -28,15 +29,21 @@ def compile(gm: GraphModule, example_inputs: Sequence[Any], compile_graph: Compi
     examples had: dtypes, requires_grad, static sizes. Raises CannotTrace for graphs that are left to eager."""
     examples = _examples(gm, example_inputs)
     mode = next((e.fake_mode for e in examples if hasattr(e, "fake_mode")), None)
+    names = attributes_of(gm)
+    if names:
+        mode = mode or shapes.fake_mode()
+        examples += [shapes.fakify(mode, t) for t in fetch(gm, names)]
     with opts.using(options or opts.current()), shapes.scope(mode):
-        joint = trace(gm, examples)
-        if not joint.training:
-            write_inside(joint)
-        joint.graph = clean(joint.graph)
-        _give_origins(joint.graph)
-        if not joint.training:
-            return _inference(joint, compile_graph)
-        return _training(joint, compile_graph, mode)
+        call = _compiled(trace(gm, examples, names), compile_graph, mode)
+    return (lambda *inputs: call(*inputs, *fetch(gm, names))) if names else call
+
+
+def _compiled(joint: Joint, compile_graph: CompileGraph, mode: Any) -> Callable[..., list[Any]]:
+    if not joint.training:
+        write_inside(joint)
+    joint.graph = clean(joint.graph)
+    _give_origins(joint.graph)
+    return _training(joint, compile_graph, mode) if joint.training else _inference(joint, compile_graph)
 
 
 def _examples(gm: GraphModule, given: Sequence[Any]) -> list[Any]:

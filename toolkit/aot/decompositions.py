@@ -351,6 +351,16 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad
     return aten.index(weight, [indices])
 
 
+@row(aten._conj.default)
+def conj(x: Tensor) -> Tensor:
+    return aten.conj_physical(x)  # no lazy conjugate bit: a kernel that reads memory would not see it
+
+
+@row(aten._neg_view.default)
+def neg_view(x: Tensor) -> Tensor:
+    return aten.neg(x)
+
+
 def _factory(value: float) -> Callable[..., Any]:
     def filled(size: Sequence[int], *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
         dtype = dtype or torch.get_default_dtype()

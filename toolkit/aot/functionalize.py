@@ -17,6 +17,7 @@ import torch
 from torch.fx import Node
 
 from .. import shapes
+from .._torch import FakeTensor
 from ..errors import CannotTrace
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
@@ -240,6 +241,8 @@ class Input:
 
 def wrap(index: int, fake: torch.Tensor, inner: torch.Tensor, node: Node) -> Input:
     """The functional twin of input `fake`, whose untracked data is `inner`."""
+    if inner.layout is not torch.strided or inner.is_conj() or inner.is_neg() or inner.is_quantized or type(inner) is not FakeTensor:
+        raise CannotTrace(f"input {index} is not a plain strided tensor")
     primal = torch._to_functional_tensor(inner)
     seen = primal
     if fake.requires_grad:

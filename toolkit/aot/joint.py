@@ -19,6 +19,7 @@ from .. import _torch, shapes
 from .._torch import FakeTensor
 from ..errors import CannotTrace
 from ..provenance import UserLine, trail
+from .attributes import replaced
 from .decompositions import is_random, table
 from .functionalize import Input, Plan, Planner, functionalizing, unwrapped, wrap
 from .recorder import Recorder
@@ -67,16 +68,17 @@ class _Line:
         return next(iter(reversed(trail.lines(self()))), None)
 
 
-def trace(gm: GraphModule, examples: Sequence[Any]) -> Joint:
-    """Trace `gm` on fake inputs. Raises CannotTrace for what is left to eager, and for every error that the program itself raises."""
+def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = ()) -> Joint:
+    """Trace `gm` on fake inputs; the last of them stand for `attributes`, tensors that `gm` holds. Raises CannotTrace for what is left to eager, and for every error that the program itself raises."""
     mode = _mode_of(examples)
     line = _Line()
     recorder = Recorder(mode, table(), line)
     try:
         with _restored_state(), shapes.at(mode, line.where), mode, functionalizing(), torch.autograd.set_multithreading_enabled(False):
             inputs, arguments = _wrap_inputs(gm, examples, recorder)
-            with recorder:
-                outputs = _interpret(gm, arguments, line)
+            held = len(arguments) - len(attributes)
+            with recorder, replaced(gm, attributes, arguments[held:]):
+                outputs = _interpret(gm, arguments[:held], line)
                 plan = Planner(inputs, recorder.node_of).make(outputs)
             joint = Joint(None, plan, list(examples))  # type: ignore[arg-type]
             gradients = _backward(joint, inputs, recorder, line) if any(plan.differentiable) else []
@@ -111,6 +113,7 @@ def _restored_state() -> Iterator[None]:
 
 def _wrap_inputs(gm: GraphModule, examples: Sequence[Any], recorder: Recorder) -> tuple[list[Input], list[Any]]:
     names = [n.name for n in gm.graph.nodes if n.op == "placeholder"]
+    names += [f"attribute_{i}" for i in range(len(examples) - len(names))]
     inputs: list[Input] = []
     arguments: list[Any] = []
     seen: dict[int, torch.Tensor] = {}

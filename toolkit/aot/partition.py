@@ -78,7 +78,7 @@ class _Cut:
         count = len(joint.plan.values)
         self.values, self.gradients = returned[:count], returned[count:]
         self.after = self._depending_on(self.tangents)
-        self.forward = self._needed_for([v for v in self.values if isinstance(v, Node)])
+        self.forward = self._needed_for([*(v for v in self.values if isinstance(v, Node)), *self._compulsory()])
         self.changed = {self.primals[m.input] for m in joint.plan.mutations}
 
     def _depending_on(self, roots: list[Node]) -> set[Node]:
@@ -96,7 +96,12 @@ class _Cut:
             if node not in found:
                 found.add(node)
                 todo.extend(node.all_input_nodes)
-        return found | {n for n in self.nodes if n.op == "call_function" and is_random(n.target)}
+        return found
+
+    def _compulsory(self) -> list[Node]:
+        """What forward does whether or not somebody wants the result: random draws and checks."""
+        calls = (n for n in self.nodes if isinstance(n.target, torch._ops.OpOverload) and n not in self.after)
+        return [n for n in calls if is_random(n.target) or not n.target._schema.returns]  # type: ignore[union-attr]
 
     def needed_after(self) -> set[Node]:
         """Everything that the gradients depend on."""
@@ -227,7 +232,7 @@ def _forward(joint: Joint, cut: _Cut, saved: list[Node]) -> tuple[GraphModule, d
     for node in cut.nodes:
         if node.op == "placeholder" and node in cut.tangents:
             continue
-        if node.op == "placeholder" or (node in needed and node.op != "output") or _is_assertion(node, cut):
+        if node.op == "placeholder" or (node in needed and node.op != "output"):
             env[node] = graph.node_copy(node, env.__getitem__)
     outputs: list[Any] = [env[v] if isinstance(v, Node) else v for v in cut.values]
     places = {v: i for i, v in enumerate(cut.values) if isinstance(v, Node) and v not in cut.changed}
@@ -238,11 +243,6 @@ def _forward(joint: Joint, cut: _Cut, saved: list[Node]) -> tuple[GraphModule, d
         outputs.append(_stored(graph, node, env[node], cut))
     graph.output(tuple(outputs))
     return drop_dead(LazyGraphModule(joint.graph, graph, "Forward")), places
-
-
-def _is_assertion(node: Node, cut: _Cut) -> bool:
-    return (node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and not node.target._schema.returns
-            and node not in cut.after)
 
 
 def _stored(graph: Graph, node: Node, copy: Node, cut: _Cut) -> Node:

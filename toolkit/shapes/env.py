@@ -63,11 +63,6 @@ class SymbolicEnv(ShapeEnv):
         with no_translation_validation():
             super().__init__()
 
-    @property
-    def hints(self) -> dict[sympy.Symbol, sympy.Integer]:
-        """Symbol -> its value in the call that is being compiled. torch 2.11 has another name for it."""
-        return self.backed_var_to_val if hasattr(self, "backed_var_to_val") else self.var_to_val
-
     def line(self) -> UserLine | None:
         return self.where() if callable(self.where) else self.where
 
@@ -188,6 +183,13 @@ def scope(mode: FakeTensorMode | None) -> Iterator[None]:
         yield
     finally:
         _scope.reset(token)
+
+
+def env_hints(env: Any) -> dict[sympy.Symbol, sympy.Integer]:
+    """Symbol -> its value in the call that is being compiled. torch 2.11 has another name for it."""
+    if env is None:
+        return {}
+    return env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
 
 
 def env_of(mode: Any = None) -> Any:

@@ -11,7 +11,7 @@ import torch
 from .._torch import FakeTensorMode
 from ..provenance import UserLine
 from . import text
-from .env import SizeOf, env_of
+from .env import SizeOf, env_hints, env_of
 
 UNBACKED_HINT = 64  # what an integer that only the data knows is taken for, when a size must be guessed
 
@@ -47,7 +47,7 @@ def hint(value: Any, mode: FakeTensorMode | None = None) -> int:
     if e.is_number:
         return _number(e)
     env = value.node.shape_env if isinstance(value, torch.SymInt) else env_of(mode)
-    known = env.hints if env is not None else {}
+    known = env_hints(env)
     e = e.xreplace({s: known.get(s, sympy.Integer(UNBACKED_HINT)) for s in e.free_symbols})
     return _number(e)
 

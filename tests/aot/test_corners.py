@@ -1,0 +1,194 @@
+"""Corners: modes, layouts, odd tensors, checkpointing, unbacked sizes."""
+
+import operator
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+
+from agree import agree, close, compiled, grown, recorded
+from fuselab.toolkit import aot, shapes
+from fuselab.toolkit.errors import CannotTrace
+
+torch.manual_seed(0)
+X, W, V = torch.randn(4, 6), torch.randn(6, 6), torch.randn(6)
+
+
+def param(t):
+    return t.clone().requires_grad_()
+
+
+def test_inference_mode():
+    with torch.inference_mode():
+        agree(lambda x, w: ((x @ w).relu(), x.add_(1), x.t()), lambda: [X.clone(), W.clone()])
+
+
+def test_normal_tensors_compiled_in_inference_mode():
+    call, _ = compiled(recorded(lambda x, w: (x @ w).relu(), [X, W]), [X, W])
+    with torch.inference_mode():
+        assert torch.equal(call(X, W)[0], (X @ W).relu())
+
+
+@pytest.mark.parametrize("make", [
+    lambda: X.to_sparse(), lambda: torch.randn(3, dtype=torch.complex64).conj(),
+], ids=["sparse", "conjugate view"])
+def test_inputs_that_are_not_plain_are_left_to_eager(make):
+    with pytest.raises(CannotTrace):
+        compiled(lambda x: x + x, [make()])
+
+
+def test_complex_values_and_their_views():
+    z = torch.randn(3, 4, dtype=torch.complex64)
+    agree(lambda z: (z.conj() * z, torch.imag(z.conj()) + 1, torch.real(z).clone(), torch.view_as_real(z.conj().clone()), (z * 1j).abs()), lambda: [z.clone()])
+    agree(lambda z, w: (torch.imag((z * w).conj()).sum(), z.abs()), lambda: [param(z), torch.ones(4)])
+
+
+def test_channels_last_stays_channels_last_through_training():
+    x, w = torch.randn(2, 3, 5, 5).to(memory_format=torch.channels_last), torch.randn(4, 3, 3, 3)
+    agree(lambda x, w: F.relu(F.conv2d(x, w, padding=1)), lambda: [x.clone().requires_grad_(), param(w)])
+
+
+def test_expanded_outputs_and_gradients_of_stride_zero():
+    agree(lambda x, v: ((x * v).sum(0, keepdim=True).expand(4, 6), v.sum()), lambda: [X.clone(), param(V)])
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), ()])
+def test_empty_and_zero_dimensional_tensors(shape):
+    x = torch.randn(shape)
+    agree(lambda x: (x * 2, x.sum(), x.exp().reshape(-1), x + torch.ones(())), lambda: [param(x)])
+
+
+def test_softmax_and_norms_of_empty_tensors():
+    agree(lambda x: (x.softmax(-1), F.layer_norm(x, (6,)), x.log_softmax(0)), lambda: [torch.randn(0, 6)])
+
+
+def test_infinities_and_nan_come_through_softmax_gelu_and_clamps():
+    x = torch.tensor([[float("inf"), 1, -float("inf"), float("nan")], [-float("inf")] * 4, [1e30, -1e30, 0, -0.0]])
+    agree(lambda x: (x.softmax(-1), x.log_softmax(-1), F.relu(x), x.clamp(-1, 1), F.silu(x), torch.sigmoid(x), x.amax(-1)), lambda: [x.clone()])
+    agree(lambda x: (F.relu(x), x.clamp(-1, 1), x.abs()), lambda: [param(x)])
+
+
+def test_a_checkpointed_region_has_eagers_gradients():
+    def fn(x, w):
+        return checkpoint(lambda a, b: F.gelu(a @ b), x, w, use_reentrant=False).sum()
+
+    check_node(fn)
+
+
+def test_a_checkpointed_region_with_dropout_is_left_to_eager():
+    with pytest.raises(CannotTrace, match="random"):
+        check_node(lambda x, w: checkpoint(lambda a, b: F.dropout(a @ b, 0.5, True), x, w, use_reentrant=False).sum())
+
+
+def check_node(fn):
+    """`fn` as one node of a graph, as allow_in_graph makes it."""
+    graph = torch.fx.Graph()
+    args = graph.placeholder("x"), graph.placeholder("w")
+    graph.output((graph.call_function(fn, args),))
+    x, w = param(X), param(W)
+    call, _ = compiled(torch.fx.GraphModule(torch.nn.Module(), graph), [x, w])
+    call(x, w)[0].backward()
+    a, b = param(X), param(W)
+    fn(a, b).backward()
+    close([x.grad, w.grad], [a.grad, b.grad], 1e-5)
+
+
+def test_tensor_hooks_inside_the_graph_run_in_backward():
+    def fn(x, w):
+        y = x @ w
+        y.register_hook(lambda g: g * 3)
+        return y.sum()
+
+    check_node(fn)
+
+
+def test_a_hook_that_clips_in_place():
+    def fn(x, w):
+        y = x * 2
+        y.register_hook(lambda g: g.clamp_(max=0.5))
+        return (y @ w).sum()
+
+    check_node(fn)
+
+
+def test_requires_grad_set_inside_the_graph():
+    def fn(x):
+        y = torch.ones(6).requires_grad_() * 1
+        return (x * y).sum(), y.detach()
+
+    agree(fn, lambda: [param(X)])
+
+
+def test_multiple_results_of_library_kernels():
+    agree(lambda x: (*torch.sort(x, -1), *torch.topk(x, 2), *x.max(1), *torch.linalg.qr(x), *torch.aminmax(x), *x.median(0), *torch.var_mean(x, 1)), lambda: [X.clone()])
+    agree(lambda x: (torch.sort(x, -1)[0], x.max(1)[0], torch.linalg.svdvals(x), torch.linalg.inv(x[:, :4])), lambda: [param(X)], tol=1e-4)
+
+
+def test_recurrent_cells():
+    cell, lstm = torch.nn.GRUCell(6, 6), torch.nn.LSTM(6, 5, 2, batch_first=True)
+    with torch.no_grad():
+        agree(lambda x: cell(x), lambda: [X.clone()])
+        agree(lambda x: lstm(x)[0], lambda: [X.clone().unsqueeze(0)])
+
+
+def test_an_unbacked_size_flows_through_the_graph():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    rows = graph.call_function(torch.nonzero, (x,))
+    graph.output((rows, graph.call_function(torch.ops.aten.sym_size.int, (rows, 0)), graph.call_function(torch.mul, (rows, 2))))
+    call, _ = compiled(torch.fx.GraphModule(torch.nn.Module(), graph), [X])
+    rows, count, twice = call(torch.tensor([[0.0, 1, 0], [2, 0, 0]]))
+    assert rows.tolist() == [[0, 1], [1, 0]] and count == 2 and torch.equal(twice, rows * 2)
+
+
+def test_item_as_an_unbacked_integer():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    n = graph.call_method("item", (x,))
+    graph.output((graph.call_function(operator.add, (n, 1)), graph.call_function(operator.mul, (x, n))))
+    mode = shapes.fake_mode(scalar_outputs=True)
+    call = aot.compile(torch.fx.GraphModule(torch.nn.Module(), graph), [shapes.fakify(mode, torch.tensor(5))], aot.interpret)
+    assert call(torch.tensor(7))[0] == 8 and call(torch.tensor(7))[1] == 49
+
+
+def test_real_inputs_and_modules_in_the_graph_are_accepted():
+    module = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.BatchNorm1d(5), torch.nn.Dropout(0.1)).eval()
+    gm = torch.fx.symbolic_trace(module)
+    with torch.no_grad():
+        call = aot.compile(gm, [X], aot.interpret)
+        torch.testing.assert_close(call(X)[0], module(X))
+
+
+def test_training_a_graph_whose_parameters_are_attributes():
+    torch.manual_seed(2)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.BatchNorm1d(5), torch.nn.ReLU())
+    twin = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.BatchNorm1d(5), torch.nn.ReLU())
+    twin.load_state_dict(module.state_dict())
+    call = aot.compile(torch.fx.symbolic_trace(module), [X], aot.interpret)
+    for _ in range(2):
+        call(X)[0].sum().backward()
+        twin(X).sum().backward()
+    close([p.grad for p in module.parameters()], [p.grad for p in twin.parameters()], 1e-5)
+    close(list(module.buffers()), list(twin.buffers()), 1e-6)
+
+
+def test_grown_inputs_keep_their_history():
+    agree(lambda x, w: (x.relu_() @ w).sum(), lambda: [grown(param(X)), param(W)])
+
+
+def test_fake_inputs_of_somebody_elses_mode():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    gm = torch.fx.symbolic_trace(lambda x, w: (F.gelu(x @ w).sum(-1), x.shape[0] + 1, x.t()))
+    examples = [mode.from_tensor(X, static_shapes=False), mode.from_tensor(param(W), static_shapes=True)]
+    call = aot.compile(gm, examples, aot.interpret)
+    x, w, a = torch.randn(9, 6), param(W), param(W)
+    have = call(x, w)
+    torch.testing.assert_close(have[0], F.gelu(x @ w).sum(-1))
+    assert have[1] == 10 and have[2]._base is x
+    have[0].sum().backward()
+    F.gelu(x @ a).sum().backward()
+    torch.testing.assert_close(w.grad, a.grad)
