@@ -7,6 +7,7 @@ null, or what went wrong. This file writes the function's frame, loads and store
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 
@@ -59,12 +60,19 @@ def adds(group: FusedSchedulerNode) -> bool:
     return any(d.mode == "atomic_add" for n in group.nodes for d in n.writes)
 
 
+@functools.lru_cache(65536)
+def _text(e: Expr) -> tuple[str, frozenset[str]]:
+    """An index expression as C++, and the names in it."""
+    return index_text(e), frozenset(s.name for s in e.free_symbols)
+
+
 class CppKernel(CppLoops, CppOps, Walker):
     """Writes one kernel. `out` is where statements go; `known` are the values of elements in scope, by (buffer, index)."""
 
     def __init__(self, group: FusedSchedulerNode, name: str, hints: Hints, dtypes: dict[str, torch.dtype]) -> None:
         self.group, self.name, self.hints, self.dtypes = group, name, hints, dtypes
         self.ranges = group.domain.ranges()
+        self.loop_names = {v.name for v, _ in self.ranges}
         self.adds = adds(group)
         self.tiling = choose(group, hints, self.adds)
         self.kept = kept_rows(group, hints)
@@ -138,11 +146,11 @@ class CppKernel(CppLoops, CppOps, Walker):
 
     def expr(self, e: Expr) -> str:
         """An index or size expression; size symbols in it become arguments."""
-        loops = {v for v, _ in self.ranges}
-        for s in e.free_symbols - loops:
-            if not s.name.startswith("at"):
-                self.sizes[s.name] = None
-        return index_text(e)
+        text, names = _text(e)
+        for name in names - self.loop_names:
+            if not name.startswith("at"):
+                self.sizes[name] = None
+        return text
 
     def fresh(self, prefix: str) -> str:
         self.count[prefix] += 1

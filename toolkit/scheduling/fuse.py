@@ -20,6 +20,8 @@ from .nodes import FusedSchedulerNode, Group
 
 MOST_NODES = 64  # of one kernel
 NEAREST = 8  # later users of a buffer that one user is paired with, if none of them writes it
+FARTHEST = 200  # program places between two readers of one buffer, for them to be paired
+SHARE = 8  # two readers of one buffer are paired if that saves 1 / SHARE of the traffic of one of them
 WINDOW = 200  # program places a search for a path between two kernels may span
 
 
@@ -75,7 +77,12 @@ class Fuser:
             return
         self.seen.add(key)
         s = score_fusion(a, b, self.hints, self.bytes_of)
+        if s.category == 0 and (-s.nearness > FARTHEST or s.saved_bytes * SHARE < min(self._traffic(a), self._traffic(b))):
+            return
         heapq.heappush(self.heap, ((-s.category, -s.saved_bytes, -s.nearness), len(self.seen), a, b))
+
+    def _traffic(self, group: FusedSchedulerNode) -> int:
+        return sum(self.bytes_of.get(n, 0) for n in group.names())
 
     def _try(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> None:
         plan = plan_fusion(a, b)

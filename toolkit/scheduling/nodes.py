@@ -131,6 +131,7 @@ class Group:
     after: set[Group] = field(default_factory=set)
 
     def names(self) -> set[str]:
+        """Every buffer it touches."""
         return self.reads.keys() | self.writes.keys()
 
     def deps(self, name: str) -> list[Dep]:
