@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..provenance import UserLine
 from .bodies import body_of
-from .breaks import BreakGraph, Observed
+from .breaks import BreakGraph, Observed, SkipFrame
 from .bytecode import Body, Handler, Instruction
 from .opcodes import Opcodes
 from .operations import Operations
-from .trace import DEEPEST, MOST_INSTRUCTIONS, Trace
+from .trace import DEEPEST, LONG_WITHOUT_TENSORS, MOST_INSTRUCTIONS, Trace
 from .variables.base import VariableTracker
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ class Interpreter(Opcodes, Operations):
         trace.steps += 1
         if trace.steps > MOST_INSTRUCTIONS:
             self.break_graph("too-long", f"more than {MOST_INSTRUCTIONS} instructions are traced")
+        if trace.steps == LONG_WITHOUT_TENSORS and not trace.graph.operations():
+            raise SkipFrame("no tensor operations", quiet=True)
         self.next = self.index + 1
         self._guarded(self._execute)
 
