@@ -184,7 +184,7 @@ class Recorder(TorchDispatchMode):
     def _track_result(self, result: Any, node: Node) -> None:
         if isinstance(result, torch.Tensor):
             self.track(result, node)
-            if self.mode.shape_env.pending_fresh_unbacked_symbols:
+            if result._has_symbolic_sizes_strides:  # type: ignore[attr-defined]
                 self._bind_sizes(result, node)
         elif isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
             self._scalars.setdefault(result.node.expr, node)

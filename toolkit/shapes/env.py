@@ -201,7 +201,10 @@ def env_of(mode: Any = None) -> Any:
 def at(mode: FakeTensorMode, where: Where) -> Iterator[None]:
     """Guards made inside the block belong to the user's line `where`."""
     env = mode.shape_env
-    before, env.where = env.where, where
+    if env is None:  # somebody else's mode, static sizes only
+        yield
+        return
+    before, env.where = getattr(env, "where", None), where
     try:
         yield
     finally:
