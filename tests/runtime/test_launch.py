@@ -101,3 +101,35 @@ def test_results_of_aten_get_the_promised_strides():
     torch.testing.assert_close(copy, t)
     row = torch.randn(1, 4)
     assert settled(row, (1, 4), (77, 1)) is row
+
+
+def test_kernels_that_differ_in_names_only_are_built_once():
+    w = torch.randn(8, 8)
+
+    def fn(x, w):
+        for _ in range(6):
+            x = torch.relu(x @ w + 1)
+        return x
+
+    made = compiled(fn, torch.randn(8, 8), w)
+    kernels = list(made.program.kernels.values())
+    assert len(kernels) == 6
+    assert len({k.source for k in kernels}) > 2
+    assert len({build_cpp.shape(k) for k in kernels}) <= 2
+    x = torch.randn(8, 8)
+    torch.testing.assert_close(made.run(x, w)[0], fn(x, w), rtol=1e-4, atol=1e-4)
+
+
+def test_many_kernels_are_built_in_several_units():
+    def fn(x, w):
+        outs = []
+        for i in range(40):
+            x = torch.tanh(x @ w + i) * (i + 2)
+            outs.append(x)
+        return outs
+
+    x, w = torch.randn(4, 4), torch.randn(4, 4)
+    made = compiled(fn, x, w)
+    assert len({build_cpp.shape(k) for k in made.program.kernels.values()}) > 32
+    for got, want in zip(made.run(x, w), fn(x, w), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-3)

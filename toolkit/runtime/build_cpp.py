@@ -7,6 +7,7 @@ linked with nothing that PyTorch has not loaded already: OpenMP's threads are Py
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import ctypes
 import functools
 import os
@@ -17,6 +18,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,24 +36,52 @@ FLAGS = (
     "-fno-asynchronous-unwind-tables -fno-strict-aliasing -fopenmp -fPIC -shared -w"
 ).split()
 
+MOST_IN_ONE = 16  # kernels of one translation unit, while there are processors for more units
+_NAMED = re.compile(r"\b(?:in|out|io)_\w+|\b[a-z][a-z0-9_]*_\d+\b")  # identifiers made of buffers' names
 _COMMENT = re.compile(r"^//.*\n", re.MULTILINE)  # the kernels' head comments: they change nothing
 
 
 def load(kernels: Sequence[Kernel], prelude: str) -> dict[str, Launch]:
-    """A callable for each kernel, by name. Raises NoCompiler or KernelBuildFailed. Emits KernelBuilt or KernelFailed, and CacheHit."""
+    """A callable for each kernel, by name. Raises NoCompiler or KernelBuildFailed. Emits KernelBuilt or KernelFailed, and CacheHit.
+
+    Kernels that differ in names only are built once; many are built in several units at a time."""
     names = tuple(k.name for k in kernels)
     start = time.perf_counter()
+    shapes = {k.name: shape(k) for k in kernels}
+    unlike = list({shapes[k.name]: k for k in reversed(kernels)}.values())[::-1]
     try:
-        library, cached = library_of("\n".join([prelude, *(k.source for k in kernels)]))
+        libraries = _libraries_of(unlike, prelude)
     except (NoCompiler, KernelBuildFailed) as error:
         emit(KernelFailed(names=names, backend="cpp", error=str(error), source=error.source))
         raise
+    cached = all(was for _, was in libraries.values())
     emit(KernelBuilt(names=names, backend="cpp", cached=cached, seconds=time.perf_counter() - start))
-    return {k.name: _launch(k, library) for k in kernels}
+    built = {shapes[k.name]: (libraries[k.name][0], k.name) for k in unlike}
+    return {k.name: _launch(k, *built[shapes[k.name]]) for k in kernels}
 
 
-def _launch(kernel: Kernel, library: ctypes.CDLL) -> Launch:
-    address = ctypes.cast(library[kernel.name], ctypes.c_void_p).value
+def shape(kernel: Kernel) -> str:
+    """The kernel's text with the names of buffers numbered: equal for kernels that compute the same of other buffers."""
+    numbers: dict[str, str] = {}
+    text = _COMMENT.sub("", kernel.source).replace(f" {kernel.name}(", " kernel(")
+    return _NAMED.sub(lambda m: numbers.setdefault(m.group(), f"_{len(numbers)}"), text)
+
+
+def _libraries_of(kernels: Sequence[Kernel], prelude: str) -> dict[str, tuple[ctypes.CDLL, bool]]:
+    """Kernel name -> (its library, whether that was built before)."""
+    units = min(os.cpu_count() or 1, -(-len(kernels) // MOST_IN_ONE)) or 1
+    parts = [kernels[i::units] for i in range(units)]
+    sources = ["\n".join([prelude, *(k.source for k in part)]) for part in parts]
+    if units == 1:
+        found = [library_of(sources[0])]
+    else:
+        with ThreadPoolExecutor(units) as pool:
+            found = list(pool.map(lambda job: job[0].run(library_of, job[1]), [(contextvars.copy_context(), s) for s in sources]))
+    return {k.name: library for part, library in zip(parts, found, strict=True) for k in part}
+
+
+def _launch(kernel: Kernel, library: ctypes.CDLL, symbol: str) -> Launch:
+    address = ctypes.cast(library[symbol], ctypes.c_void_p).value
     tensors = len(kernel.tensors())
     return launcher(address, tensors, len(kernel.signature) - tensors, kernel.name, library)  # type: ignore[arg-type]
 
@@ -144,4 +174,4 @@ def forget() -> None:
         cached.cache_clear()
 
 
-__all__: Any = ["build", "find_compiler", "flags", "forget", "library_of", "load", "processor"]
+__all__: Any = ["build", "find_compiler", "flags", "forget", "library_of", "load", "processor", "shape"]
