@@ -4,20 +4,36 @@ A trace guards what it looks at: types, lengths of hook tables, keys, constants,
 writes to, "no dict of these modules was stored into" (MODULE_STATE) implies nearly all of them: those are dropped, sources that
 go through the tree start at the object found there, and the graph's parameters are held by the compiled code instead of reloaded.
 
+What is read from a namespace that the compiled code holds (globals of other files, a config object's `__dict__`) is settled in the same
+way by one guard on those names. Only functions, classes, modules of Python, numbers and strings are held so, never data.
+
 A module that the trace writes to, or that was found changed time and again between compilations, keeps its single guards.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .assumptions import Guard, GuardKind
 from .guards import GuardSet
-from .modules import TABLES, ModuleSpec
-from .source import ConstSource, DictAttrSource, InstanceDictSource, ItemSource, ModuleTableSource, Source
+from .modules import TABLES, ModuleSpec, NamesSpec
+from .source import (
+    AttrSource,
+    ConstSource,
+    DictAttrSource,
+    GlobalSource,
+    GlobalsSource,
+    InstanceDictSource,
+    ItemSource,
+    ModuleTableSource,
+    Source,
+    TupleItemSource,
+)
 
 if TYPE_CHECKING:
     from .hook import FrameView
@@ -29,12 +45,29 @@ K = GuardKind
 # What the identity of the value settles, or its equality if it is a number or a string.
 _IDENTITY = frozenset((K.TYPE_IS, K.ID_IS, K.NONE_IS, K.HAS_ATTR))
 _OF_DICTS = frozenset((K.LENGTH_IS, K.DICT_KEYS_ARE, K.DICT_LACKS, K.DICT_CONTAINS, K.TYPE_IS, K.ID_IS))
+_READ_ONLY = ("__globals__", "__closure__")
 _PLAIN = (bool, int, float, str, type(None))
 
 
 def consolidate(trace: Trace, frame: FrameView) -> None:
     """Rewrite the guards and the graph's inputs of a finished trace."""
     Consolidation(trace, frame).run()
+
+
+@dataclass
+class Namespace:
+    """Names of a dict that are relied on."""
+
+    values: dict[Any, Any]
+    text: str
+    names: dict[Any, None] = field(default_factory=dict)
+    complete: bool = False
+    where: Any = None
+
+
+def _is_solid(value: Any) -> bool:
+    """May compiled code hold it: nothing that keeps data alive?"""
+    return isinstance(value, (FunctionType, type, ModuleType, BuiltinFunctionType, *_PLAIN))
 
 
 class Consolidation:
@@ -49,6 +82,9 @@ class Consolidation:
         self.roots: dict[Source, dict[int, tuple[str, Module]]] = {}  # modules of each tree: id -> (text, module)
         self.rebased: dict[Source, Source] = {}
         self.root_of: dict[Source, Source] = {}
+        self.spaces: dict[int, Namespace] = {}
+        self.written = {*trace.effects.global_dicts, *(id(getattr(v, "__dict__", None)) for v, t in trace.effects.tracked() if t in trace.effects.touched)}
+        self.written |= {id(v) for v, t in trace.effects.tracked() if t in trace.effects.touched}
 
     def run(self) -> None:
         kept = GuardSet()
@@ -65,6 +101,9 @@ class Consolidation:
             spec = ModuleSpec.of(module, root.text(), modules.values())
             self.history.specs.add(spec)
             kept.add(Guard(K.MODULE_STATE, root, spec, self._where(root)))
+        for space in (s for s in self.spaces.values() if s.names or s.complete):
+            names = space.values if space.complete else space.names
+            kept.add(Guard(K.DICT_UNCHANGED, ConstSource(space.values, space.text), NamesSpec.of(space.values, space.text, names, space.complete), space.where))
         self.trace.guards = kept
 
     def _where(self, root: Source) -> Any:
@@ -99,16 +138,68 @@ class Consolidation:
         """Does the module guard fix which object is at `source` (which value, for numbers and strings)?"""
         base = source.base
         if base is None:
-            return False
+            return self._named(source)
         if isinstance(source, (ModuleTableSource, DictAttrSource, InstanceDictSource)):
-            return self.trusted(base)
-        if isinstance(source, ItemSource) and isinstance(base, DictAttrSource) and base.name in TABLES:
-            return self.trusted(base.base)
-        return False
+            return self.trusted(base) or self._named(source)
+        if isinstance(source, ItemSource) and isinstance(base, DictAttrSource) and base.name in TABLES and self.trusted(base.base):
+            return True
+        if isinstance(source, TupleItemSource) and type(self.value(base)) is tuple:
+            return self._is_const(base) and _is_solid(self.value(source))
+        if isinstance(source, AttrSource) and source.name in _READ_ONLY and isinstance(self.value(base), FunctionType):
+            return self._is_const(base)
+        return self._named(source)
+
+    def _is_const(self, source: Source) -> bool:
+        return isinstance(self.rebase(source), ConstSource)
+
+    # -- names in namespaces ------------------------------------------------------------------------------------------------
+
+    def _named(self, source: Source) -> bool:
+        """Is it a name in a namespace that is held, with a value that may be held?"""
+        place = self._place(source)
+        if place is None or not _is_solid(self.value(source)):
+            return False
+        space, key = place
+        space.names.setdefault(key)
+        return True
+
+    def _place(self, source: Source) -> tuple[Namespace, Any] | None:
+        if isinstance(source, GlobalSource):
+            space = self._space(GlobalsSource())
+            return (space, source.name) if space is not None else None
+        if not isinstance(source, (ItemSource, DictAttrSource)):
+            return None
+        space = self._space(source.base if isinstance(source, ItemSource) else InstanceDictSource(source.base))
+        return (space, source.key if isinstance(source, ItemSource) else source.name) if space is not None else None
+
+    def _space(self, source: Source) -> Namespace | None:
+        """The namespace at `source`, if it is a real dict that is always there and that the trace does not write to."""
+        values = self.value(source)
+        if type(values) is not dict or id(values) in self.written:
+            return None
+        held = isinstance(source, GlobalsSource) or self._is_const(source.base if isinstance(source, InstanceDictSource) else source)
+        if not held or isinstance(source, InstanceDictSource) and isinstance(self.value(source.base), (Module, type)):
+            return None
+        return self.spaces.setdefault(id(values), Namespace(values, source.text()))
+
+    def _lookups(self, guard: Guard) -> bool:
+        """Is the guard on the names of a namespace implied by its own?"""
+        if guard.kind not in (K.DICT_LACKS, K.DICT_CONTAINS, K.DICT_KEYS_ARE) or not isinstance(guard.source, (GlobalsSource, ConstSource, InstanceDictSource)):
+            return False
+        space = self._space(guard.source)
+        if space is None:
+            return False
+        if guard.kind is K.DICT_KEYS_ARE:
+            space.complete = True
+        else:
+            space.names.setdefault(guard.expected)
+        return True
 
     def is_table(self, source: Source) -> bool:
         """Is it a dict that the module guard watches: a module's `__dict__` or one of its tables?"""
-        return self.settled(source) and (isinstance(source, InstanceDictSource) or isinstance(source, DictAttrSource) and source.name in TABLES)
+        if not isinstance(source, InstanceDictSource) and not (isinstance(source, DictAttrSource) and source.name in TABLES):
+            return False
+        return self.trusted(source.base)
 
     def is_held(self, source: Source) -> bool:
         """A parameter or buffer: its properties are checked with the tree."""
@@ -123,7 +214,9 @@ class Consolidation:
         assert source is not None
         if kind in _IDENTITY and isinstance(self.value(source), Module) and self.trusted(source):
             return True
-        if kind in _OF_DICTS and self.is_table(source):
+        if kind in _OF_DICTS and self.is_table(source) or self._lookups(guard):
+            return True
+        if kind is K.LENGTH_IS and type(self.value(source)) is tuple and self._is_const(source):
             return True
         if not self.settled(source):
             return False
@@ -157,10 +250,12 @@ class Consolidation:
         return self.rebased[source]
 
     def _rebase(self, source: Source) -> Source:
-        if source.base is None:
+        if source.base is None and not isinstance(source, GlobalSource) or isinstance(source, AttrSource) and source.name in _READ_ONLY:
             return source
         if self.settled(source) and not isinstance(self.value(source), Module) and not self.is_table(source):
             return ConstSource(self.value(source), source.text())
+        if source.base is None:
+            return source
         base = self.rebase(source.base)
         return source if base is source.base else dataclasses.replace(source, base=base)  # type: ignore[type-var]
 

@@ -61,6 +61,41 @@ class DictSpec:
         return f"{self.name} unchanged"
 
 
+_ABSENT = object()
+
+
+@dataclass(frozen=True, eq=False)
+class NamesSpec:
+    """Some names of a namespace as they were: `names` with the values they had (absent ones too), and, if `complete`, no others."""
+
+    namespace: dict[Any, Any]
+    name: str
+    names: tuple[tuple[Any, Any], ...]
+    complete: bool = False
+
+    @staticmethod
+    def of(namespace: dict[Any, Any], name: str, names: Iterable[Any], complete: bool) -> NamesSpec:
+        return NamesSpec(namespace, name, tuple((n, namespace.get(n, _ABSENT)) for n in names), complete)
+
+    def unchanged(self, value: Any) -> bool:
+        return value is self.namespace and not self.difference(value)
+
+    def still_same(self, position: int = 0) -> bool:
+        """What the Watch of the guard program asks after a store."""
+        return self.unchanged(self.namespace)
+
+    def difference(self, value: Any) -> str:
+        """The first difference, in words; "" if there is none."""
+        for name, before in self.names:
+            now = value.get(name, _ABSENT)
+            if not _same(before, now):
+                return f"{self.name}.{name} is {'gone' if now is _ABSENT else short(now)}, {'was not there' if before is _ABSENT else 'was ' + short(before)}"
+        return f"{self.name} has other names" if self.complete and len(value) != len(self.names) else ""
+
+    def text(self) -> str:
+        return f"{', '.join(str(n) for n, _ in self.names[:3])}{', ...' if len(self.names) > 3 else ''} unchanged"
+
+
 @dataclass(frozen=True, eq=False)
 class ClassSpec:
     """A class and its bases as they were: the same attributes with the same values."""
