@@ -19,6 +19,7 @@ from . import families  # noqa: F401  (fills the table)
 from .build import Builder, expr, exprs, same_strides
 from .convolution import prefers_channels_last
 from .fallback import call, reason_of
+from .patterns import ATEN_ROWS, rewritten
 from .table import RULES
 
 SymScalar = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -27,8 +28,8 @@ SymScalar = (torch.SymInt, torch.SymFloat, torch.SymBool)
 def lower(gm: fx.GraphModule, example_vals: Sequence[Any] = ()) -> LoweredGraph:
     """`gm` is functional ATen: placeholders and nodes carry their fake value in `meta["val"]` (`example_vals` fills placeholders without).
     Outputs have eager's dtype, sizes and strides."""
-    interpreter = Lowering(gm, example_vals)
-    interpreter.run(*[None] * sum(n.op == "placeholder" for n in gm.graph.nodes))
+    interpreter = Lowering(rewritten(gm, ATEN_ROWS), example_vals)
+    interpreter.run()
     return interpreter.builder.graph
 
 

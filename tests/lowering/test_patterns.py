@@ -1,0 +1,67 @@
+"""Peephole rows: each applies where its algebra holds, keeps values, and declines elsewhere."""
+
+import torch
+from torch import nn
+
+import fuselab
+from fuselab.toolkit import options
+from fuselab.toolkit.lowering.patterns import TORCH_ROWS, rewritten
+
+from .agree import agrees, names
+from .test_pointwise import data
+
+
+def captured(fn, *args):
+    """The torch-level graph of `fn(*args)`, after the rows."""
+    found = []
+
+    def backend(gm, inputs):
+        found.append(rewritten(gm, TORCH_ROWS))
+        return found[-1].forward
+
+    with torch.no_grad():
+        got, want = fuselab.compile(fn, backend=backend)(*args), fn(*args)
+    torch.testing.assert_close(got, want)
+    return [getattr(n.target, "__name__", n.target) for n in found[0].graph.nodes]
+
+
+Q = data(torch.float32, 2, 3, 5, 8)
+
+
+def test_attention_by_hand_becomes_one_call():
+    for fn in (
+        lambda q: torch.softmax(q @ q.transpose(-2, -1) / 8**0.5, dim=-1) @ q,
+        lambda q: torch.matmul((0.3 * torch.matmul(q, q.transpose(2, 3))).softmax(-1), q),
+        lambda q: nn.functional.softmax(q @ q.permute(0, 1, 3, 2), -1) @ q,
+    ):
+        graph = captured(fn, Q)
+        assert "scaled_dot_product_attention" in graph
+        assert "softmax" not in graph
+
+
+def test_attention_whose_weights_are_wanted_stays():
+    def fn(q):
+        weights = torch.softmax(q @ q.transpose(-2, -1), -1)
+        return weights @ q, weights
+
+    assert "scaled_dot_product_attention" not in captured(fn, Q)
+
+
+def test_attention_over_another_dimension_stays():
+    assert "scaled_dot_product_attention" not in captured(lambda q: torch.softmax(q @ q.transpose(-2, -1), 1) @ q, Q)
+
+
+def test_a_product_and_a_bias_are_one_addmm():
+    x, w, b = data(torch.float32, 4, 5), data(torch.float32, 5, 6), data(torch.float32, 6)
+    assert names(agrees(lambda x, w, b: x @ w + b, x, w, b)) == ["addmm_0"]
+    assert names(agrees(lambda x, w, b: x @ w + b[:, None][:4], x, w, b)) == ["mm_0", "add_1"]
+    with options.using(patterns=False):
+        assert names(agrees(lambda x, w, b: x @ w + b, x, w, b)) == ["mm_0", "add_1"]
+
+
+def test_neighbouring_slices_put_together_are_one_slice():
+    x = data(torch.float32, 4, 6)
+    graph = agrees(lambda x: torch.cat([x[:, 1:3], x[:, 3:5]], 1) * 2, x)
+    assert "cat" not in str(names(graph))
+    agrees(lambda x: torch.cat([x[:, 1:3], x[:, 4:5]], 1) * 2, x)
+    agrees(lambda x: torch.cat([x[:, 1:3], x[:, 3:5]], 1), x)
