@@ -57,7 +57,7 @@ def test_the_break_in_a_callee_is_where_the_callee_is_called():
         z = inner(y)
         return z * y
 
-    check(fn, x, graphs=4, breaks=2)
+    check(fn, x, graphs=4, breaks=1)
 
 
 def test_stack_values_below_the_call_survive():

@@ -134,6 +134,9 @@ class Capture:
             raise SkipFrame("no tensor operations", quiet=True)
 
     def _tell_break(self, frame: FrameView, broken: BreakGraph) -> None:
+        """Once for each cause: by the frame whose own line it is."""
+        if broken.told_below:
+            return
         place = broken.lines[0] if broken.lines else None
         stack = tuple(f"{line.file}:{line.line} {line.function}" for line in reversed(broken.lines)) if len(broken.lines) > 1 else ()
         emit(GraphBroken(id=broken.id, reason=broken.reason, hint=broken.hint, function=frame.code.co_qualname,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from .breaks import SkipFrame
+from .breaks import BreakGraph, SkipFrame
 from .bytecode import NULL_FIRST, VERSION, Body, Handler, Instruction, assemble
 from .emit import Emitter
 from .hook import argument_count
@@ -85,7 +85,9 @@ class Ending:
         if count is None:
             raise SkipFrame(f"the graph breaks at {instruction.opname}, which cannot run alone")
         if self.trace.handled is not None:
-            raise SkipFrame("the graph breaks while an exception is handled")
+            if self.trace.raised_at is None or self.trace.record.breaks_at(self.trace.raised_at):
+                raise SkipFrame("the graph breaks while an exception is handled")
+            raise BreakGraph("exception", "an exception is handled where the graph breaks", at=self.trace.raised_at)
         if _returns_to_itself(self.tx.code, instruction):
             raise SkipFrame("the graph breaks in each turn of a loop")
         return count
@@ -211,9 +213,17 @@ class Ending:
             else:
                 name = slots[argument.index] if argument.kind == "stack" else f".live {argument.name}"
                 assert name is not None
-                self.emit.load_fast(name)
+                self.emit.take_fast(name)
+        self._let_go()
         self.emit.call(len(made.arguments))
         self.emit.return_value()
+
+    def _let_go(self) -> None:
+        """The rest of the function alone keeps its objects alive, as one function would."""
+        held = [*self.tx.code.co_varnames[: argument_count(self.tx.code)], *map(self.out.output_name, range(len(self.out.outputs))), *self.out.kept]
+        for name in held:
+            self.emit.load_const(None)
+            self.emit.store_fast(name)
 
     def _function(self, made: Resume) -> None:
         for name in made.freevars:

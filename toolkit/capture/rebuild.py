@@ -34,6 +34,7 @@ class Rebuilder:
         self._early: dict[Source, str] = {}
         self._making: set[VariableTracker] = set()
         self._names = 0
+        self.kept: list[str] = []  # locals that hold something
 
     @property
     def effects(self) -> Effects:
@@ -90,6 +91,7 @@ class Rebuilder:
         """Move the top of the stack into a local of its own; its name."""
         self._names += 1
         name = f".kept{self._names}"
+        self.kept.append(name)
         self.emit.store_fast(name)
         return name
 

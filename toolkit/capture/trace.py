@@ -21,6 +21,7 @@ from .checks import overlap_groups
 from .effects import Effects
 from .graph import GraphBuilder
 from .guards import GuardSet
+from .skipfiles import CAPTURED, verdict
 from .source import ConstSource, SizeSource, Source, StrideSource
 from .state import DEVICES, TorchState
 from .variables.cells import OwnCellSource
@@ -111,6 +112,7 @@ class Trace:
         if broken.step is None and self.stack:
             broken.step = self.step
             broken.lines = self.user_lines()
+            broken.told_below = any(verdict(tx.code, tx.namespace) == CAPTURED for tx in self.stack[1:])
             positions = self._user_frame().instruction.positions
             if positions.lineno == positions.end_lineno and positions.col is not None:
                 broken.columns = (positions.col, positions.end_col or 0)

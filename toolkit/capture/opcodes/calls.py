@@ -39,9 +39,8 @@ class CallOpcodes(Family):
     def CALL_FUNCTION_EX(self, i: Instruction) -> None:
         kwargs = keyword_arguments(self, self.pop()) if i.argval & 1 else {}
         args = self.pop().unpack_lazy(self)
-        function = self.pop() if NULL_FIRST else None
-        other = self.pop_lazy()
-        self.push(self.call(function or other, args, kwargs))
+        upper, lower = self.pop_lazy(), self.pop_lazy()
+        self.push(self.call(upper if NULL_FIRST else lower, args, kwargs))
 
     # -- intrinsics ---------------------------------------------------------------------------------------------------------
 
