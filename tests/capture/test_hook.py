@@ -24,7 +24,18 @@ from fuselab.toolkit.capture.guards import Guard, GuardKind, GuardSet, ModuleSpe
 from fuselab.toolkit.capture.hook import Cache, Entry, Hooked, Skip
 from fuselab.toolkit.capture.source import CellSource, LocalSource
 from fuselab.toolkit.errors import RecompileLimit, Unsupported
-from fuselab.toolkit.events import FrameSeen, FrameSkipped, GuardFailed, InternalFailure, Recompiled, RecompileLimitHit, Recorder
+from fuselab.toolkit.events import (
+    FrameSeen,
+    FrameSkipped,
+    GuardFailed,
+    InternalFailure,
+    Recompiled,
+    RecompileLimitHit,
+    Recorder,
+    emit,
+    listen,
+    unlisten,
+)
 
 
 def add(a, b=2, *args, k=3, **kw):
@@ -269,6 +280,30 @@ def test_frames_of_libraries_are_skipped_and_what_they_call_is_seen():
     f = compile_with(as_is, outer)
     assert f([1, 2])[0] == [2, 1]
     assert f.cache.compiler.seen == ["outer", "key"]
+
+
+def test_what_we_and_imports_call_is_not_captured(tmp_path, monkeypatch):
+    (tmp_path / "imported_here.py").write_text("def f(): return 1\nvalue = f()")
+    monkeypatch.syspath_prepend(tmp_path)
+    on = []
+
+    def listener(event):
+        on.append(_frame.active())
+
+    def outer(x):
+        emit(FrameSeen(function="", file="", line=0))
+        import imported_here
+
+        return imported_here.value, _frame.active()
+
+    f = compile_with(as_is, outer)
+    listen(listener)
+    try:
+        assert f(1) == (1, f.cache)
+    finally:
+        unlisten(listener)
+    assert set(on) == {None}
+    assert f.cache.compiler.seen == ["outer"]
 
 
 def test_forward_of_a_torch_module_is_captured_as_root_and_below_skipped_frames():

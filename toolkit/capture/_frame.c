@@ -79,7 +79,7 @@ typedef struct Bucket {
     long made;    /* versions so far */
 } Bucket;
 
-enum { NEVER = 1, IMPOSSIBLE = 2 }; /* never captured, unless it is a root; not even then */
+enum { NEVER = 1, IMPOSSIBLE = 2, OFF = 4 }; /* never captured, unless it is a root; not even then; nor anything that it calls */
 
 struct Extra {
     int flags;
@@ -89,7 +89,7 @@ struct Extra {
 
 static Py_ssize_t extra_index = -1;
 static PyTypeObject VersionType, CacheType, HookedType, DisabledType;
-static PyObject *never_captured; /* (code, globals) -> bool */
+static PyObject *verdict; /* (code, globals) -> 0: captured, 1: not, 2: nor anything that it calls */
 
 static _Thread_local struct {
     Cache *active;
@@ -379,10 +379,12 @@ static Extra *first_sight(PyCodeObject *code, PyObject *globals) { /* NULL with 
     if (extra == NULL) return (Extra *)PyErr_NoMemory();
     extra->code = code;
     Cache *active = switch_to(NULL);
-    int never = never_captured ? truth_of_call(PyObject_CallFunctionObjArgs(never_captured, code, globals, NULL)) : 0;
+    PyObject *answer = verdict ? PyObject_CallFunctionObjArgs(verdict, code, globals, NULL) : NULL;
+    long kind = answer ? PyLong_AsLong(answer) : 0;
+    Py_XDECREF(answer);
     switch_to(active);
-    if (never < 0) PyErr_Clear();
-    extra->flags = never ? NEVER : 0;
+    if (PyErr_Occurred()) PyErr_Clear();
+    extra->flags = kind == 2 ? NEVER | OFF : kind ? NEVER : 0;
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) extra->flags |= NEVER | IMPOSSIBLE;
     if (!(code->co_flags & CO_OPTIMIZED)) extra->flags |= NEVER;
     if (set_extra((PyObject *)code, extra_index, extra) == 0) return extra;
@@ -396,10 +398,17 @@ static Extra *extra_of(PyCodeObject *code, PyObject *globals) {
     return extra ? extra : first_sight(code, globals);
 }
 
-static int is_wanted(const Extra *extra, Frame *frame, const Cache *cache) {
+static int is_wanted(const Extra *extra, Frame *frame) {
     if (extra->flags & IMPOSSIBLE) return 0;
     if (extra->code->co_flags & CO_OPTIMIZED) return 1;
     return frame->f_locals == frame->f_globals; /* a cell's top level; not a class body */
+}
+
+static PyObject *run_switched_off(PyThreadState *thread, Frame *frame) {
+    Cache *active = switch_to(NULL);
+    PyObject *result = run_as_is(thread, frame, 0);
+    switch_to(active);
+    return result;
 }
 
 static PyObject *evaluate(PyThreadState *thread, Frame *frame, int throwing) {
@@ -408,7 +417,8 @@ static PyObject *evaluate(PyThreadState *thread, Frame *frame, int throwing) {
     PyCodeObject *code = FRAME_CODE(frame);
     Extra *extra = extra_of(code, frame->f_globals);
     if (extra == NULL) { PyErr_Clear(); return run_as_is(thread, frame, 0); }
-    if ((extra->flags & NEVER) && ((PyObject *)code != cache->root || !is_wanted(extra, frame, cache))) return run_as_is(thread, frame, 0);
+    int skipped = (extra->flags & NEVER) && ((PyObject *)code != cache->root || !is_wanted(extra, frame));
+    if (skipped) return extra->flags & OFF ? run_switched_off(thread, frame) : run_as_is(thread, frame, 0);
     return run_captured(thread, frame, extra, cache);
 }
 
@@ -416,8 +426,8 @@ static PyObject *evaluate(PyThreadState *thread, Frame *frame, int throwing) {
 
 /* -- the module --------------------------------------------------------------------------------------------------------------- */
 
-static PyObject *set_never_captured(PyObject *self, PyObject *function) {
-    Py_XSETREF(never_captured, Py_NewRef(function));
+static PyObject *set_verdict(PyObject *self, PyObject *function) {
+    Py_XSETREF(verdict, Py_NewRef(function));
     Py_RETURN_NONE;
 }
 
@@ -436,7 +446,7 @@ static PyObject *is_installed(PyObject *self, PyObject *ignored) {
 }
 
 static PyMethodDef functions[] = {
-    {"set_never_captured", set_never_captured, METH_O, "The function (code, globals) -> bool asked at the first sight of a code object."},
+    {"set_verdict", set_verdict, METH_O, "The function (code, globals) -> int asked at the first sight of a code object."},
     {"skip", skip, METH_O, "Frames of this code run as they are, unless it is a cache's root."},
     {"active", active, METH_NOARGS, "The Cache active in this thread, or None."},
     {"is_installed", is_installed, METH_NOARGS, "Whether our evaluator is the interpreter's now."},

@@ -37,7 +37,7 @@ from ..events import (
 )
 from . import _frame
 from .guards import Failure, Guard, GuardKind, GuardSet
-from .skipfiles import never_captured
+from .skipfiles import verdict
 
 disabled = _frame.disabled
 Hooked = _frame.Hooked
@@ -262,4 +262,4 @@ def _guard_failed(name: str, failure: Failure | None) -> GuardFailed:
                        found=failure.found, relied_on=failure.relied_on)  # fmt: skip
 
 
-_frame.set_never_captured(never_captured)
+_frame.set_verdict(verdict)

@@ -1,4 +1,8 @@
-"""Which files are never captured: the standard library, torch and its friends, and ourselves. Everything else is the user's."""
+"""Which frames are never captured: those of the standard library, torch and its friends, and ourselves. All else is the user's.
+
+What such a frame calls may be the user's again, and is captured: `sorted(key=...)`, a module called by torch. Not so below an import,
+below our own code, and below the peer's compiler: there the hook is off.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +25,24 @@ _LIBRARIES = (
 # Inside torch, what users compile without writing it: forward of a layer, the step of an optimizer. Not the machinery around.
 _LAYERS, _OPTIMIZERS = "torch/nn/modules/", "torch/optim/"
 _MACHINERY = ("torch/optim/optimizer.py", "torch/optim/lr_scheduler.py", "torch/optim/swa_utils.py")
-_OURS = ("toolkit", "magics", "widgets", "fuselab")
+_OURS = ("toolkit", "magics", "widgets")
+_OFF_BELOW = ("torch/_dynamo/", "torch/_inductor/")
+CAPTURED, AS_IS, OFF = 0, 1, 2  # for _frame.c: captured; not captured; not captured, and nothing that it calls either
 _GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
-def never_captured(code: types.CodeType, namespace: dict[str, Any] | None = None) -> bool:
-    """Whether frames of this code run as they are in every compilation (unless the code is the wrapped function's own).
+def verdict(code: types.CodeType, namespace: dict[str, Any] | None = None) -> int:
+    """What happens to frames of this code, unless it is the wrapped function's own: CAPTURED, AS_IS, or OFF.
 
     `namespace`, its globals, tells whose code it is where no file does (the methods that dataclasses and named tuples write).
     """
+    if is_off_below(code.co_filename):
+        return OFF
     if code.co_flags & _GENERATORS:
-        return True
+        return AS_IS
     if code.co_filename.startswith("<") and _is_library_module((namespace or {}).get("__name__")):
-        return True
-    return is_library(code.co_filename) and not _is_compute_of_torch(code)
+        return AS_IS
+    return AS_IS if is_library(code.co_filename) and not _is_compute_of_torch(code) else CAPTURED
 
 
 def _is_compute_of_torch(code: types.CodeType) -> bool:
@@ -46,15 +54,22 @@ def _is_compute_of_torch(code: types.CodeType) -> bool:
 
 def _is_library_module(name: object) -> bool:
     top = name.partition(".")[0] if isinstance(name, str) else ""
-    return top in _LIBRARIES or (top in sys.stdlib_module_names and top != "__main__")
+    return top in _LIBRARIES or top == "fuselab" or (top in sys.stdlib_module_names and top != "__main__")
 
 
 @cache
 def is_library(filename: str) -> bool:
     """Whether a file belongs to Python, a library of the list, or fuselab. `<frozen ...>` does; cells and `<string>` do not."""
     if filename.startswith("<"):
-        return filename.startswith(("<frozen", "<__array_function__", "<attrs generated"))
+        return filename.startswith(("<frozen", "<fuselab", "<__array_function__", "<attrs generated"))
     return filename.startswith(_prefixes())
+
+
+@cache
+def is_off_below(filename: str) -> bool:
+    if filename.startswith(("<frozen importlib", "<fuselab")):
+        return True
+    return filename.startswith(_our_folders()) or filename.removeprefix(_torch_folder() + "/").startswith(_OFF_BELOW)
 
 
 @cache
@@ -67,11 +82,17 @@ def _torch_folder() -> str:
 def _prefixes() -> tuple[str, ...]:
     """Folders and files of Python (not its site-packages), of the libraries, and ours, each as written and resolved."""
     found = [path for name in _LIBRARIES for path in _places(name)]
-    ours = Path(__file__).parents[2]
-    found += [str(root / name) + "/" for root in {ours, ours.parent, ours.resolve()} for name in _OURS if (root / name).is_dir()]
+    found += _our_folders()
     stdlib = Path(sysconfig.get_path("stdlib"))
     found += [str(p) + ("/" if p.is_dir() else "") for p in stdlib.iterdir() if p.name not in ("site-packages", "dist-packages")]
     return tuple(found)
+
+
+@cache
+def _our_folders() -> tuple[str, ...]:
+    """Our packages, as imported and (in a checkout they are links) as they lie on disk."""
+    root = Path(__file__).parents[2]
+    return tuple(f"{path}/" for name in _OURS for path in {root / name, (root / name).resolve()})
 
 
 def _places(name: str) -> list[str]:
