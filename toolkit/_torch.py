@@ -37,6 +37,10 @@ from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexin
 from torch.utils._sympy.value_ranges import ValueRanges
 from torch.utils.weak import WeakIdKeyDictionary  # keyed by the object itself: == of tensors is elementwise
 
+# Compiled graphs carry their own derivative: ATen calls in them skip autograd, and views made in them are not tracked as views (a view that
+# leaves an autograd.Function could not be changed in place). A third of no_grad's price.
+below_autograd = torch._C._AutoDispatchBelowADInplaceOrView
+
 _VALIDATOR = "torch.fx.experimental.validator"
 
 
@@ -216,8 +220,13 @@ SHAPE_FUNCTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
+def cuda_device_and_stream() -> tuple[Callable[[], int], Callable[[int], int]]:
+    """The current device, and a device's current stream as a number: what a kernel is launched with. The public ways make objects."""
+    return torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
+
+
 __all__ = [
     "DataDependentOutputException", "DimDynamic", "DynamicOutputShapeException", "FakeTensor", "FakeTensorConverter", "FakeTensorMode", "FloorDiv", "GuardOnDataDependentSymNode", "LazyGraphModule", "Max", "Min", "Mod", "ModularIndexing", "PythonMod",
-    "SLoc", "ShapeEnv", "Source", "UnsupportedOperatorException", "ValueRanges", "WeakIdKeyDictionary", "free_unbacked_symbols", "no_translation_validation",
+    "SLoc", "ShapeEnv", "Source", "UnsupportedOperatorException", "ValueRanges", "WeakIdKeyDictionary", "below_autograd", "free_unbacked_symbols", "no_translation_validation",
     "settle_structured_log", "spare_dynamo_import",
 ]

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from .. import options
+from .._torch import cuda_device_and_stream
 from ..codegen.kernel import Kernel
 from ..errors import KernelBuildFailed, NoTriton
 from ..events import KernelBuilt, KernelFailed, emit
@@ -157,13 +158,35 @@ def _launcher(kernel: Kernel, function: Any) -> Launch:
         return _interpreting(kernel, function, numel, blocks)
     if kernel.launch.get("asserts"):
         function.debug = True
+    return _compiling(kernel, function, numel, blocks, warps)
+
+
+def _compiling(kernel: Kernel, function: Any, numel: Callable[..., int], blocks: dict[str, int], warps: int) -> Launch:
+    """The first launch of each kind of arguments (aligned or not, sizes divisible or one) goes through Triton's front door, which compiles; later
+    ones straight to the compiled kernel's launcher."""
+    block, values = blocks["XBLOCK"], tuple(blocks.values())
+    looked_at = [i for i, a in enumerate(kernel.signature) if a.kind != "out"]  # what the wrapper allocates is aligned
+    known: dict[Any, Any] = {}
+    current, stream_of = cuda_device_and_stream()
 
     def launch(*args: Any) -> None:
         n = numel(*args)
-        if n > 0:
-            function[((n + blocks["XBLOCK"] - 1) // blocks["XBLOCK"],)](*args, **blocks, num_warps=warps)
+        if n <= 0:
+            return
+        device = current()
+        key = (device, *[_kind(args[i]) for i in looked_at])
+        found = known.get(key)
+        if found is None:
+            known[key] = function[((n + block - 1) // block,)](*args, **blocks, num_warps=warps)
+            return
+        found.run((n + block - 1) // block, 1, 1, stream_of(device), found.function, found.packed_metadata, None, None, None, *args, *values)
 
     return launch
+
+
+def _kind(arg: Any) -> int:
+    """What Triton makes a kernel special for."""
+    return (arg == 1) + 2 * (arg % 16 == 0) + 4 * (arg > 0x7FFFFFFF) if isinstance(arg, int) else arg.data_ptr() & 15 == 0
 
 
 def compile_size(kernel: Kernel) -> Callable[..., int]:
