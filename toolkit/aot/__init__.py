@@ -67,8 +67,7 @@ def _placeholders(gm: GraphModule) -> list[Any]:
 
 def _inference(joint: Joint, compile_graph: CompileGraph) -> Callable[..., list[Any]]:
     run = compile_graph(joint.graph, _placeholders(joint.graph), "inference")
-    quiet = torch.is_grad_enabled() and any(isinstance(i, torch.Tensor) and i.requires_grad for i in joint.inputs)
-    return bind_inference(joint.plan, run, quiet)
+    return bind_inference(joint.plan, run)
 
 
 def _training(joint: Joint, compile_graph: CompileGraph, mode: Any) -> Callable[..., list[Any]]:

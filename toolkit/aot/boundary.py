@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from .. import events, options, shapes
+from .. import events, options
+from .._torch import below_autograd
 from ..errors import FuselabError
 from .functionalize import Constant, Given, Output, Plan, Value, ViewOf
 from .joint import Joint
@@ -30,17 +31,19 @@ class OddTangent(FuselabError):
     remedy = "the gradients that reach a compiled function must be plain tensors"
 
 
-def bind_inference(plan: Plan, run: Compiled, quiet: bool) -> Callable[..., list[Any]]:
-    """`quiet`: inputs require grad although no output does, so the graph runs under no_grad."""
-    if _is_direct(plan) and not quiet:
-        return lambda *inputs: list(run(list(inputs)))
+def bind_inference(plan: Plan, run: Compiled) -> Callable[..., list[Any]]:
+    """The graph, with the plan around it."""
+    if _is_direct(plan):
+
+        def direct(*inputs: Any) -> list[Any]:
+            with below_autograd():
+                return list(run(list(inputs)))
+
+        return direct
     finish = finisher(plan)
 
     def call(*inputs: Any) -> list[Any]:
-        if quiet:
-            with torch.no_grad():
-                values = run(list(inputs))
-        else:
+        with below_autograd():
             values = run(list(inputs))
         return finish(inputs, values)
 
@@ -158,7 +161,8 @@ class Training:
 class _Boundary(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, training: Training, *inputs: Any) -> tuple[Any, ...]:
-        results = training.forward(list(inputs))
+        with below_autograd():
+            results = training.forward(list(inputs))
         kept = [inputs[i] if kind == "input" else results[i] for kind, i in training.saved]
         ctx.training, ctx.numbers = training, kept[:training.numbers]
         ctx.save_for_backward(*kept[training.numbers:])
@@ -173,7 +177,7 @@ class _Boundary(torch.autograd.Function):
         training: Training = ctx.training
         saved = ctx.saved_tensors
         tangents = [_incoming(grads[k], t, ctx, n) for n, (k, t) in enumerate(training.tangents)]
-        with torch.no_grad():
+        with below_autograd():
             gradients = training.backward([*ctx.numbers, *saved, *tangents])
         if torch.is_grad_enabled():  # create_graph=True: a further derivative must not come out as zero
             gradients = _Once.apply(len(gradients), *gradients, *grads, *saved)
@@ -223,4 +227,4 @@ def bind_training(joint: Joint, partition: Partition, forward: Compiled, backwar
     return call
 
 
-__all__ = ["Backward", "BackwardTwice", "OddTangent", "bind_inference", "bind_training", "shapes"]
+__all__ = ["Backward", "BackwardTwice", "OddTangent", "bind_inference", "bind_training"]
