@@ -28,6 +28,7 @@ from fuselab.toolkit.events import (
     FrameSeen,
     FrameSkipped,
     GuardFailed,
+    GuardsInstalled,
     InternalFailure,
     Recompiled,
     RecompileLimitHit,
@@ -431,6 +432,36 @@ def test_each_default_device_has_its_own_version():
         assert f(1) == "meta"
     assert f(1) == "cpu"
     assert f.cache.compiler.seen == ["<lambda>"] * 2
+
+
+def test_a_guard_that_only_c_sees_fail_is_named_too():
+    def make(view):
+        return entry(lambda x: "compiled", Guard(GuardKind.TENSOR_MATCH, LocalSource("x"), TensorSpec.of(view.locals["x"])))
+
+    f, x = compile_with(make, lambda x: "eager"), torch.ones(1)
+    f(x)
+    with Recorder() as events, torch.autocast("cpu"):
+        f(x)
+    (failed,) = events.of(GuardFailed)
+    assert (failed.source, failed.found) == ("x", "other dispatch keys (a mode or a transform)")
+
+
+def test_events_do_not_keep_what_guards_hold():
+    class Setting:
+        pass
+
+    settings = [Setting()]
+    with Recorder() as events:
+        f = compile_with(lambda view: entry(add_compiled, Guard(GuardKind.ID_IS, LocalSource("a"), view.locals["a"])), add)
+        f(settings[0])
+    (installed,) = events.of(GuardsInstalled)
+    assert installed.rows()[0][:2] == ("a", "ID_IS")
+    dead = weakref.ref(settings.pop())
+    gc.collect()
+    assert dead() is None
+    del f
+    gc.collect()
+    assert installed.rows() == []
 
 
 def numbered(view):

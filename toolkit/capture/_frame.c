@@ -299,11 +299,14 @@ static PyObject *run_version(PyThreadState *thread, Frame *frame, Version *v) { 
     return end_frame(thread, frame, result);
 }
 
-static Version *find_version(Bucket *b, const Values *values, int *failed) { /* a new reference; with NULL maybe an exception */
+/* A new reference; with NULL maybe an exception. `*failed`: the guard that the version used last fails. */
+static Version *find_version(Bucket *b, const Values *values, int *failed) {
+    *failed = -1;
     for (Version *v = b->first; v; v = v->next) {
         if (!v->alive || v->globals != values->globals) continue;
         Py_INCREF(v);
-        int holds = program_run(v->program, values, failed);
+        int guard, holds = program_run(v->program, values, &guard);
+        if (*failed < 0) *failed = guard;
         if (holds == 1 && v->alive) {
             move_to_front(b, v);
             return v;
@@ -323,19 +326,20 @@ static PyObject *versions_tuple(Bucket *b, PyObject *globals) {
     return tuple;
 }
 
-/* cache.miss(code, globals, builtins, function, arguments, versions, made) -> Version | None (run such frames as they are from now on) |
+/* cache.miss(code, globals, builtins, function, arguments, versions, failed, made) -> Version | None (run such frames as they are from now on) |
    NotImplemented (this one only) */
-static PyObject *ask_python(Bucket *b, Frame *frame, const Values *values) {
+static PyObject *ask_python(Bucket *b, Frame *frame, const Values *values, int failed) {
     PyObject *arguments = PyTuple_New(values->count), *versions = arguments ? versions_tuple(b, values->globals) : NULL, *answer = NULL;
-    PyObject *made = versions ? PyLong_FromLong(b->made) : NULL;
-    if (made != NULL) {
+    PyObject *made = PyLong_FromLong(b->made), *guard = PyLong_FromLong(failed);
+    if (versions != NULL && made != NULL && guard != NULL) {
         for (Py_ssize_t i = 0; i < values->count; i++) PyTuple_SET_ITEM(arguments, i, Py_NewRef(values->args[i]));
         answer = PyObject_CallMethodObjArgs((PyObject *)b->cache, interned_miss, FRAME_CODE(frame), values->globals, values->builtins,
-                                            FRAME_FUNCTION(frame), arguments, versions, made, NULL);
+                                            FRAME_FUNCTION(frame), arguments, versions, guard, made, NULL);
     }
     Py_XDECREF(arguments);
     Py_XDECREF(versions);
     Py_XDECREF(made);
+    Py_XDECREF(guard);
     if (answer != NULL && answer != Py_None && answer != Py_NotImplemented && !Py_IS_TYPE(answer, &VersionType)) {
         PyErr_Format(PyExc_TypeError, "miss() gave a %s, not a Version, None or NotImplemented", Py_TYPE(answer)->tp_name);
         Py_CLEAR(answer);
@@ -344,9 +348,9 @@ static PyObject *ask_python(Bucket *b, Frame *frame, const Values *values) {
 }
 
 /* No version fits. A new reference to a version; None: as it is; NULL: an exception. */
-static PyObject *new_version(Bucket *b, Frame *frame, const Values *values) {
+static PyObject *new_version(Bucket *b, Frame *frame, const Values *values, int failed) {
     Cache *active = switch_to(NULL);
-    PyObject *answer = ask_python(b, frame, values);
+    PyObject *answer = ask_python(b, frame, values, failed);
     switch_to(active);
     if (answer == Py_NotImplemented) Py_SETREF(answer, Py_NewRef(Py_None));
     else if (answer == Py_None) b->as_is = 1;
@@ -364,7 +368,7 @@ static PyObject *run_captured(PyThreadState *thread, Frame *frame, Extra *extra,
     here.active = NULL; /* what guards call is not captured */
     PyObject *found = (PyObject *)find_version(b, &values, &failed);
     here.active = cache;
-    if (found == NULL && !PyErr_Occurred()) found = b->orphan || b->as_is ? Py_NewRef(Py_None) : new_version(b, frame, &values);
+    if (found == NULL && !PyErr_Occurred()) found = b->orphan || b->as_is ? Py_NewRef(Py_None) : new_version(b, frame, &values, failed);
     leave_bucket(b);
     if (found == NULL) return end_frame(thread, frame, NULL);
     if (found != Py_None) return run_version(thread, frame, (Version *)found);

@@ -42,7 +42,7 @@ class Version:
 
 class Cache:
     """All versions of one compiler. A subclass has
-    `miss(code, globals, builtins, function, arguments, versions, made) -> Version | None | NotImplemented`."""
+    `miss(code, globals, builtins, function, arguments, versions, failed, made) -> Version | None | NotImplemented`."""
 
     root: CodeType | None
     def forget(self) -> None: ...

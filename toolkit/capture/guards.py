@@ -76,6 +76,12 @@ class GuardSet:
                 return failure
         return None
 
+    def unexplained(self, position: int) -> Failure:
+        """The guard at `position` did not hold in C, and does in Python: what only C looks at, or what has changed back since."""
+        guard = tuple(self)[position]
+        found = "other dispatch keys (a mode or a transform)" if guard.kind is GuardKind.TENSOR_MATCH else "something else a moment ago"
+        return Failure(guard, guard.subject(), describe(guard.kind, guard.expected), found)
+
 
 def _failure(guard: Guard, frame: FrameView) -> Failure | None:
     check = CHECKS[guard.kind]

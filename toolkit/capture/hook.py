@@ -104,27 +104,30 @@ class Cache(_frame.Cache):
         function: types.FunctionType,
         arguments: Arguments,
         versions: tuple[_frame.Version, ...],
+        failed: int,
         made: int,
     ) -> Any:
         """No version fits: compile one, a `_frame.Version`. None: from now on what fits no version runs as it is; NotImplemented: this
         call does. C calls this with the hook off.
 
-        `versions` are those alive for these globals, the last used first; `made` counts all that this code ever had.
+        `versions` are those alive for these globals, the last used first; `failed` is the position of the guard that the first of
+        them fails; `made` counts all versions that this code ever had.
         """
         watcher = _torch.obstacle()
         if watcher:
             emit(_skipped(code, f"{watcher} is active and sees every operation"))
             return NotImplemented
         view = frame_view(code, namespace, builtins, function, arguments)
-        if (versions and not self._may_recompile(view, versions)) or made >= LIFETIME * options.current().recompile_limit:
+        if (versions and not self._may_recompile(view, versions, failed)) or made >= LIFETIME * options.current().recompile_limit:
             return None
         with compilation():
             return self._compile(view)
 
-    def _may_recompile(self, view: FrameView, versions: tuple[_frame.Version, ...]) -> bool:
+    def _may_recompile(self, view: FrameView, versions: tuple[_frame.Version, ...], failed: int) -> bool:
         name, limit = view.code.co_qualname, options.current().recompile_limit
-        failure = versions[0].entry.guards.explain(view)
-        words = (failure.source, failure.expected, failure.found) if failure else ("?", "", "")
+        guards = versions[0].entry.guards
+        failure = guards.explain(view) or guards.unexplained(failed)
+        words = failure.source, failure.expected, failure.found
         emit(_guard_failed(name, failure))
         if len(versions) < limit:
             emit(Recompiled(function=name, version=len(versions) + 1, source=words[0], expected=words[1], found=words[2]))
@@ -156,7 +159,7 @@ class Cache(_frame.Cache):
 
     def _install(self, view: FrameView, entry: Entry) -> _frame.Version:
         _guard_modes(entry.guards)
-        emit(GuardsInstalled(function=view.code.co_qualname, count=len(entry.guards), rows=entry.guards.rows))
+        emit(GuardsInstalled(function=view.code.co_qualname, count=len(entry.guards), rows=_rows(entry.guards)))
         if entry.code is None:
             raise InternalError("an entry is installed once")
         _check_signature(view.code, entry.code)
@@ -255,11 +258,26 @@ def _skipped(code: types.CodeType, reason: str) -> FrameSkipped:
     return FrameSkipped(function=code.co_qualname, file=code.co_filename, line=code.co_firstlineno, reason=reason)
 
 
-def _guard_failed(name: str, failure: Failure | None) -> GuardFailed:
-    if failure is None:
-        return GuardFailed(function=name, source="?", kind="", expected="", found="a guard that cannot be explained", relied_on="")
-    return GuardFailed(function=name, source=failure.source, kind=failure.guard.kind.name, expected=failure.expected,
-                       found=failure.found, relied_on=failure.relied_on)  # fmt: skip
+def _guard_failed(name: str, failure: Failure) -> GuardFailed:
+    return GuardFailed(
+        function=name,
+        source=failure.source,
+        kind=failure.guard.kind.name,
+        expected=failure.expected,
+        found=failure.found,
+        relied_on=failure.relied_on,
+    )
+
+
+def _rows(guards: GuardSet) -> Callable[[], list[tuple[str, str, str, str]]]:
+    """The guards as rows while they are alive: an event must not keep what they hold."""
+    known = weakref.ref(guards)
+
+    def rows() -> list[tuple[str, str, str, str]]:
+        alive = known()
+        return alive.rows() if alive is not None else []
+
+    return rows
 
 
 _frame.set_verdict(verdict)

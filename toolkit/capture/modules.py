@@ -101,7 +101,7 @@ class ClassSpec:
     """A class and its bases as they were: the same attributes with the same values."""
 
     cls: type
-    spaces: tuple[tuple[type, tuple[tuple[str, int], ...]], ...]
+    spaces: tuple[tuple[type, tuple[tuple[str, Any], ...]], ...]
 
     @staticmethod
     def of(kind: type) -> ClassSpec:
@@ -119,15 +119,18 @@ class ClassSpec:
             return f"class {short(value)}"
         if value.__mro__ != tuple(base for base, _ in self.spaces):
             return f"other bases of {short(value)}"
-        changed = [f"{short(base)} was changed" for base, seen in self.spaces if _attributes(base) != seen]
-        return changed[0] if changed else ""
+        return next((f"{short(base)} was changed" for base, seen in self.spaces if not _same_attributes(_attributes(base), seen)), "")
 
     def text(self) -> str:
         return f"class {short(self.cls)} unchanged"
 
 
-def _attributes(cls: type) -> tuple[tuple[str, int], ...]:
-    return tuple((name, id(value)) for name, value in vars(cls).items() if name not in ("__abstractmethods__", "_abc_impl", "__weakref__"))
+def _attributes(cls: type) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, value) for name, value in vars(cls).items() if name not in ("__abstractmethods__", "_abc_impl", "__weakref__"))
+
+
+def _same_attributes(now: tuple[tuple[str, Any], ...], before: tuple[tuple[str, Any], ...]) -> bool:
+    return len(now) == len(before) and all(n == m and v is w for (n, v), (m, w) in zip(now, before, strict=True))
 
 
 @dataclass(frozen=True)
