@@ -300,12 +300,13 @@ class Panel {
   }
 
   build(el) {
-    this.status = h("output", { class: "fl-status", "aria-live": "polite" });
+    this.status = h("span", { class: "fl-status" });
+    this.spoken = h("output", { class: "fl-spoken", "aria-live": "polite" }); // said once it is quiet, not at every row
     this.totals = h("span", { class: "fl-totals" });
     this.tabs = h("div", { class: "fl-tabs", role: "tablist", "aria-label": "what to show", onkeydown: (e) => this.arrow(e) });
     this.page = h("div", { class: "fl-page", role: "tabpanel", tabindex: "0", ...quiet });
     this.root = h("section", { class: "fl-panel", "aria-label": "fuselab" },
-      h("header", { class: "fl-head" }, h("b", { class: "fl-mark" }, "fuselab"), this.status, this.totals), this.tabs, this.page);
+      h("header", { class: "fl-head" }, h("b", { class: "fl-mark" }, "fuselab"), this.status, this.totals, this.spoken), this.tabs, this.page);
     el.append(this.root);
     const id = Math.random().toString(36).slice(2, 8);
     this.page.id = `fl-page-${id}`;
@@ -425,11 +426,13 @@ class Panel {
     const running = compilations.filter((row) => row.result === "running");
     const status = running.length ? `compiling ${running.at(-1).function}…` : this.said || "";
     if (this.status.textContent !== status) this.status.textContent = status;
+    const was = this.root.dataset.busy;
     this.root.dataset.busy = String(running.length > 0);
     const done = compilations.filter((row) => !["skipped", "running"].includes(row.result));
     const seconds = done.reduce((sum, row) => sum + row.seconds, 0);
     const time = seconds >= 1 ? `${seconds.toFixed(2)} s` : `${Math.round(seconds * 1000)} ms`;
     this.totals.textContent = done.length ? `${count(done.length, "compilation")} in ${time}` : "";
+    if (was === "true" && !running.length) this.spoken.textContent = `${this.totals.textContent}, ${count(this.tables.list("breaks").length, "graph break")}`;
     for (const [name, , tables] of TABS) {
       const tab = this.tabs.querySelector(`[data-tab=${name}]`);
       const n = tables.reduce((sum, table) => sum + this.tables.list(table).length, 0);
