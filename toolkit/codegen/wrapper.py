@@ -133,11 +133,19 @@ class Wrapper:
         if names:
             self.out.line(f"{', '.join(names)}{',' if len(names) == 1 else ''} = args")
             self.out.line("args.clear()")
-        for symbol, (name, dim) in self.graph.symbols.items():
-            self.out.line(f"{symbol.name} = {self.name(name)}" + ("" if dim is None else f".size({dim})"))
+        for name in self.graph.inputs:
+            self._sizes(name)
         dead = [n for n in self.graph.input_buffers if n not in self._touched()]
         if dead:
             self.out.line(f"del {', '.join(map(self.name, dead))}")
+
+    def _sizes(self, name: str) -> bool:
+        """Read the size symbols that a tensor or number tells; whether there were any."""
+        told = [(s, dim) for s, (source, dim) in self.graph.symbols.items() if source == name]
+        for symbol, dim in told:
+            if dim is not None or symbol.name != self.name(name):
+                self.out.line(f"{symbol.name} = {self.name(name)}" + ("" if dim is None else f".size({dim})"))
+        return bool(told)
 
     def _touched(self) -> set[str]:
         outputs = {b.name for o in self.graph.outputs for b in ([o] if isinstance(o, Buffer) else [o.buffer] if isinstance(o, ReinterpretView) else [])}
@@ -162,8 +170,7 @@ class Wrapper:
 
     def _extern(self, buffer: Buffer) -> None:
         if isinstance(buffer, MultiOutput):
-            picked = self.name(buffer.parent.name) + "".join(f"[{i}]" for i in buffer.path)
-            self.out.line(f"{self.name(buffer.name)} = {self.settled(picked, buffer.layout)}")
+            self._result(buffer, self.name(buffer.parent.name) + "".join(f"[{i}]" for i in buffer.path), True)
             return
         assert isinstance(buffer, ExternKernel)
         args = [self.value(a) for a in buffer.args] + [f"{k}={self.value(v)}" for k, v in buffer.kwargs.items()]
@@ -172,8 +179,19 @@ class Wrapper:
             self.out.line(f"{self.function(buffer.out)}({', '.join([*args, f'out={name}'])})")
             return
         text = f"{self.function(buffer.target)}({', '.join(args)})"
-        plain = buffer.several or buffer.mutates or not isinstance(buffer.layout, Layout)
-        self.out.line(f"{name} = {text if plain else self.settled(text, buffer.layout)}")
+        self._result(buffer, text, not (buffer.several or buffer.mutates))
+
+    def _result(self, buffer: Buffer, text: str, promised: bool) -> None:
+        """Name what ATen gave; its strides are checked if they were `promised`. Sizes nobody knew before are read off it."""
+        name = self.name(buffer.name)
+        if any(source == buffer.name for source, _ in self.graph.symbols.values()):
+            self.out.line(f"{name} = {text}")
+            self._sizes(buffer.name)
+            text = name
+        if promised:
+            text = self.settled(text, buffer.layout)
+        if text != name:
+            self.out.line(f"{name} = {text}")
 
     def settled(self, text: str, layout: Layout) -> str:
         """A result of ATen with the strides that were promised."""

@@ -205,9 +205,10 @@ def _pair(left: list[_Dim], right: list[_Dim]) -> list[Expr] | None:
     if len(loose[0]) != len(loose[1]) or any(m.size != n.size for m, n in zip(*loose, strict=True)):
         return None
     for m, n in zip(*loose, strict=True):
-        _take(m, len(sizes), m.size)
-        _take(n, len(sizes), n.size)
-        sizes.append(m.size)
+        size = m.size
+        for d in (m, n):
+            _take(d, len(sizes), size)
+        sizes.append(size)
     while todo[0] and todo[1]:
         m, n = todo[0][-1], todo[1][-1]
         size = _common_size(m.size, n.size)

@@ -62,6 +62,19 @@ def tensors_in(value: Any) -> Iterator[Buffer]:
         yield from tensors_in(list(value.values()))
 
 
+def exprs_in(value: Any) -> Iterator[sympy.Expr]:
+    """Sizes in an extern kernel's arguments, those of views included."""
+    if isinstance(value, sympy.Basic):
+        yield value  # type: ignore[misc]
+    elif isinstance(value, ReinterpretView):
+        yield from (*value.layout.size, *value.layout.stride, value.layout.offset)
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            yield from exprs_in(v)
+    elif isinstance(value, dict):
+        yield from exprs_in(list(value.values()))
+
+
 def names_read(buffer: Buffer) -> set[str]:
     """Names of the buffers whose memory this operation reads."""
     if isinstance(buffer, ComputedBuffer):
@@ -81,7 +94,3 @@ def names_written(buffer: Buffer) -> set[str]:
         return {buffer.name, *buffer.mutates}
     return {buffer.name}
 
-
-def order_symbols(exprs: Iterator[sympy.Basic]) -> list[sympy.Symbol]:
-    """Free symbols, sorted by name."""
-    return sorted({s for e in exprs for s in e.free_symbols}, key=lambda s: s.name)

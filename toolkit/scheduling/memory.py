@@ -113,7 +113,7 @@ def _fresh(buffer: Buffer | None) -> bool:
 
 def _same_memory(old: Buffer, new: Buffer) -> bool:
     a, b = old.layout, new.layout
-    return (a.device, a.dtype, a.size, a.stride, a.offset) == (b.device, b.dtype, b.size, b.stride, b.offset)
+    return (a.device, a.dtype, a.extent()) == (b.device, b.dtype, b.extent())
 
 
 def _read_before(group: FusedSchedulerNode, old: str, writer: SchedulerNode) -> bool:

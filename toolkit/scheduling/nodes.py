@@ -21,7 +21,7 @@ from ..loops.index import Expr, simplify, symbols
 from ..loops.ir import Buffer, ComputedBuffer, ExternKernel, Reduction, Scan, Scatter
 from ..loops.layout import product
 from ..loops.trace import Access, Trace
-from .depends import Dep, MemoryDep, StarDep, names_read, names_written
+from .depends import Dep, MemoryDep, StarDep, exprs_in, names_read, names_written
 
 ZERO = sympy.Integer(0)
 Level = Literal["inner", "outer"]
@@ -213,11 +213,15 @@ def extern_group(buffer: Buffer, order: int) -> ExternSchedulerNode:
     return group
 
 
-def link(groups: list[Group]) -> None:
-    """Who must run before whom: in program order, a read follows the last write, a write follows the reads and the write before it."""
+def link(groups: list[Group], told: Mapping[sympy.Symbol, str] | None = None) -> None:
+    """Who must run before whom: in program order, a read follows the last write, a write follows the reads and the write before it.
+    `told`: sizes that only an operation's result tells, and that buffer; whoever needs such a size follows it."""
     writer: dict[str, Group] = {}
     readers: dict[str, list[Group]] = {}
     for group in groups:
+        for size in _symbols(group) & told.keys() if told else ():
+            if told[size] in writer:  # type: ignore[index]
+                _precede(writer[told[size]], group)  # type: ignore[index]
         for name in group.reads:
             if name in writer:
                 _precede(writer[name], group)
@@ -226,6 +230,19 @@ def link(groups: list[Group]) -> None:
             for earlier in (*readers.pop(name, ()), *([writer[name]] if name in writer else ())):
                 _precede(earlier, group)
             writer[name] = group
+
+
+def _symbols(group: Group) -> set[sympy.Symbol]:
+    """Size symbols that a group's memory, loops or arguments speak of."""
+    if isinstance(group, FusedSchedulerNode):
+        exprs = [*group.domain.sizes, *(d.index for n in group.nodes for d in (*n.reads, *n.writes))]
+        buffers: list[Buffer] = [n.buffer for n in group.nodes]
+    else:
+        assert isinstance(group, ExternSchedulerNode)
+        exprs, buffers = list(exprs_in([getattr(group.buffer, "args", ()), getattr(group.buffer, "kwargs", {})])), [group.buffer]
+    for b in buffers:
+        exprs += [*b.layout.size, *b.layout.stride]
+    return set().union(*(e.free_symbols for e in exprs))
 
 
 def _precede(a: Group, b: Group) -> None:

@@ -56,7 +56,7 @@ def order_loops(s: Schedule) -> Schedule:
 
 
 def link_groups(s: Schedule) -> Schedule:
-    link(s.groups)
+    link(s.groups, {symbol: name for symbol, (name, _) in s.graph.symbols.items() if name not in s.graph.inputs})
     return s
 
 
