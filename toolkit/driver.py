@@ -185,10 +185,11 @@ class Pipeline:
     def load(self, program: Any) -> Callable[[list[Any]], list[Any]]:
         """Build the kernels and bind the wrapper to them."""
         from .runtime.artifact import load
+        from .runtime.kernels import editable
 
         with stage("build"):
             artifact = load(program)
-        for name, kernel in artifact.kernels.items():
+        for name, kernel in editable(artifact).items():
             self.history.kernels.add(name, kernel)
         return artifact
 
