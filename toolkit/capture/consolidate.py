@@ -96,9 +96,11 @@ class Consolidation:
                 given.source = ConstSource(self.value(given.source), given.source.text())
             else:
                 given.source = self.rebase(given.source)
+        elsewhere = {id(self.value(g.source)) for g in kept if g.kind is K.TENSOR_MATCH and g.source is not None}
         for root, modules in self.roots.items():
             module = self.value(root)
             spec = ModuleSpec.of(module, root.text(), modules.values())
+            spec = dataclasses.replace(spec, tensors=tuple(t for t in spec.tensors if id(t.tensor) not in elsewhere))
             self.history.specs.add(spec)
             kept.add(Guard(K.MODULE_STATE, root, spec, self._where(root)))
         for space in (s for s in self.spaces.values() if s.names or s.complete):
@@ -125,9 +127,18 @@ class Consolidation:
         root = self._root(source)
         if root is source and not self.history.may_pin(source.text(), value):
             self.history.note_roots([source.text()])
+        if self._is_shared(source):
             return False
         self.roots.setdefault(root, {})[id(value)] = source.text(), value
         return True
+
+    def _is_shared(self, source: Source | None) -> bool:
+        """Is it, or something on the way to it, a place where several modules come by?"""
+        while source is not None:
+            if source.text() in self.history.shared:
+                return True
+            source = source.base
+        return False
 
     def _root(self, source: Source) -> Source:
         if source not in self.root_of:
