@@ -144,7 +144,8 @@ class Wrapper:
         told = [(s, dim) for s, (source, dim) in self.graph.symbols.items() if source == name]
         for symbol, dim in told:
             if dim is not None or symbol.name != self.name(name):
-                self.out.line(f"{symbol.name} = {self.name(name)}" + ("" if dim is None else f".size({dim})"))
+                read = "" if dim is None else f".stride({dim[1]})" if isinstance(dim, tuple) else f".size({dim})"
+                self.out.line(f"{symbol.name} = {self.name(name)}{read}")
         return bool(told)
 
     def _touched(self) -> set[str]:

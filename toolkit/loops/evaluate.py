@@ -278,7 +278,7 @@ class Machine:
         """The size symbols that are read off this input or result."""
         for variable, (source, dim) in self.graph.symbols.items():
             if source == name:
-                self.values[variable] = value if dim is None else value.shape[dim]
+                self.values[variable] = value if dim is None else value.stride(dim[1]) if isinstance(dim, tuple) else value.shape[dim]
 
     def step(self, operation: Buffer) -> None:
         if isinstance(operation, ComputedBuffer):

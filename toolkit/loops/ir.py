@@ -276,13 +276,14 @@ Output = Buffer | ReinterpretView | sympy.Expr | int | float | bool | None
 @dataclass
 class LoweredGraph:
     """`inputs` in call order: a name for each; `input_buffers[name]` for tensors, `scalars[name]` (a sympy.Symbol) for SymInt inputs.
-    `symbols[s] = (input name, dim)` says how each size symbol is read off an input (dim None: it is the input), `hints[s]` its likely value.
+    `symbols[s] = (name, dim)` says how each size symbol is read off an input or a result: its size there, its stride for dim ("stride", d),
+    for None the number itself; `hints[s]` is its likely value.
     `operations` are ComputedBuffer, ExternKernel and MultiOutput in program order."""
 
     inputs: list[str] = field(default_factory=list)
     input_buffers: dict[str, InputBuffer] = field(default_factory=dict)
     scalars: dict[str, sympy.Symbol] = field(default_factory=dict)
-    symbols: dict[sympy.Symbol, tuple[str, int | None]] = field(default_factory=dict)
+    symbols: dict[sympy.Symbol, tuple[str, int | tuple[str, int] | None]] = field(default_factory=dict)
     hints: dict[sympy.Symbol, int] = field(default_factory=dict)
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     operations: list[Buffer] = field(default_factory=list)

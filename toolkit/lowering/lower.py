@@ -76,8 +76,11 @@ class Lowering(fx.Interpreter):
         for dim, (n, size) in enumerate(zip(val.shape, exprs(val.shape), strict=True)):
             if isinstance(size, sympy.Symbol):
                 self._symbol(size, n, name, dim)
+        for dim, (n, stride) in enumerate(zip(val.stride(), exprs(val.stride()), strict=True)):
+            if isinstance(stride, sympy.Symbol):
+                self._symbol(stride, n, name, ("stride", dim))
 
-    def _symbol(self, variable: sympy.Symbol, value: Any, name: str, dim: int | None) -> None:
+    def _symbol(self, variable: sympy.Symbol, value: Any, name: str, dim: Any) -> None:
         graph = self.builder.graph
         if graph.symbols.setdefault(variable, (name, dim)) == (name, dim) and isinstance(value.node.hint, int):
             graph.hints[variable] = value.node.hint
@@ -92,7 +95,7 @@ class Lowering(fx.Interpreter):
         val = self.builder.val
         if target is torch.ops.aten._local_scalar_dense.default:
             return self._fall_back(target, args, kwargs)
-        if isinstance(val, SymScalar) or (isinstance(val, (int, float, bool)) and not boxes((args, kwargs))):
+        if isinstance(val, (*SymScalar, sympy.Basic)) or (isinstance(val, (int, float, bool)) and not boxes((args, kwargs))):
             return expr(val)
         if target is operator.getitem:
             return args[0][args[1]]

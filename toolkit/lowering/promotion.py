@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -97,9 +98,24 @@ def operand(value: Any, size: Sequence[Expr], dtype: torch.dtype, rounded: bool 
 
 def _scalar(value: Any, dtype: torch.dtype) -> Loader:
     if isinstance(value, sympy.Basic) and not value.is_number:
-        return lambda index: ops.index_expr(value, dtype)
+        return lambda index: size_value(value, dtype)
     number: Any = bool(value) if dtype is torch.bool else float(value) if is_float(dtype) else int(value)
     return lambda index: ops.constant(number, dtype)
+
+
+def size_value(e: sympy.Expr, dtype: torch.dtype) -> Value:
+    """A computation with sizes; what is not in integers is done in `dtype`."""
+    if e.is_integer:
+        return ops.index_expr(e, dtype)
+    if e.is_number:
+        return ops.constant(float(e), dtype)
+    parts = [size_value(a, dtype) for a in e.args]
+    fold = {"Add": ops.add, "Mul": ops.mul, "IntTrueDiv": ops.truediv, "FloatTrueDiv": ops.truediv, "Pow": ops.pow, "FloatPow": ops.pow}.get(type(e).__name__)
+    if type(e).__name__ == "ToFloat":
+        return parts[0]
+    if fold is None:
+        raise NotImplementedError(f"a size computation with {type(e).__name__}")
+    return functools.reduce(fold, parts)
 
 
 def elementwise(b: Builder, fn: Callable[..., Value], operands: Sequence[Any], dtype: torch.dtype, result: torch.dtype | None = None,
