@@ -1,6 +1,6 @@
 """Every operator of torch's op_db through aot -> lower -> the reference evaluator, against eager. Run by hand:
 
-    python tests/lowering/sweep_evaluate.py [--ops add,mul] [--dtypes float32,int64] [--samples 6] [--slice 0/4] [--verbose]
+    python tests/lowering/sweep_evaluate.py [--ops add,mul] [--dtypes float32,int64] [--samples 6] [--slice 0/4] [--dynamic] [--verbose]
 
 Prints wrong results, crashes, and which ATen ops fell back for which operators.
 """
@@ -16,19 +16,27 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-from fuselab.toolkit import aot
+from fuselab.toolkit import aot, shapes
+from fuselab.toolkit.codegen.generate import generate
 from fuselab.toolkit.events import FellBack, Recorder
 from fuselab.toolkit.loops.evaluate import Machine
 from fuselab.toolkit.lowering.lower import lower
+from fuselab.toolkit.runtime.artifact import load
+from fuselab.toolkit.scheduling import schedule
 
+BACKEND = ""
 warnings.simplefilter("ignore")
 RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "exponential", "cauchy", "geometric", "empty", "rrelu", "svd_lowrank", "pca_lowrank", "normal_functional")
 
 
-def graph_of(fn, count):
-    """A graph of one call."""
+def graph_of(fn, tensors, dynamic):
+    """A graph of one call; with `dynamic` every size above 1 is a symbol."""
     graph = torch.fx.Graph()
-    inputs = [graph.placeholder(f"x{i}") for i in range(count)]
+    inputs = [graph.placeholder(f"x{i}") for i in range(len(tensors))]
+    mode = shapes.fake_mode()
+    for i, (node, tensor) in enumerate(zip(inputs, tensors, strict=True)):
+        dims = {d: "dynamic" for d, n in enumerate(tensor.shape) if n > 1} if dynamic else {}
+        node.meta["example_value"] = shapes.fakify(mode, tensor, f"x{i}", dims)
     graph.output((graph.call_function(fn, tuple(inputs)),))
     return torch.fx.GraphModule(torch.nn.Module(), graph)
 
@@ -44,18 +52,23 @@ def evaluated(gm, vals, kind):
     except Exception:
         raise Crash(traceback.format_exc().partition("\nWhile executing")[0]) from None
 
-    def run(inputs):
+    try:
+        run = load(generate(schedule(lowered), BACKEND)) if BACKEND else Machine(lowered).run
+    except Exception:
+        raise Crash(traceback.format_exc()[-1500:]) from None
+
+    def checked(inputs):
         try:
-            return Machine(lowered).run(inputs)
+            return run(inputs)
         except IndexError:
             raise
         except Exception:
             raise Crash(traceback.format_exc()) from None
 
-    return run
+    return checked
 
 
-def check(op, sample, dtype):
+def check(op, sample, dynamic):
     args, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
     if any(isinstance(a, torch.Tensor) and a.layout is not torch.strided for a in args):
         return "sparse", "", ()
@@ -72,7 +85,8 @@ def check(op, sample, dtype):
     want = fn(*tensors)
     with Recorder() as recorder:
         try:
-            run = aot.compile(graph_of(fn, len(tensors)), tensors, evaluated)
+            gm = graph_of(fn, tensors, dynamic)
+            run = aot.compile(gm, [n.meta["example_value"] for n in gm.graph.nodes if n.op == "placeholder"], evaluated)
             got = pytree.tree_leaves(run(*tensors))
         except Crash as crash:
             return "crash", str(crash), tuple(e.op for e in recorder.of(FellBack))
@@ -105,8 +119,12 @@ def main():
     parser.add_argument("--dtypes", default="float32,bfloat16,int64,bool")
     parser.add_argument("--samples", type=int, default=6)
     parser.add_argument("--slice", default="0/1")
+    parser.add_argument("--dynamic", action="store_true")
+    parser.add_argument("--backend", default="", help="cpp or triton: generated kernels in the place of the evaluator")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
+    global BACKEND  # noqa: PLW0603
+    BACKEND = options.backend
     wanted = set(filter(None, options.ops.split(",")))
     first, parts = map(int, options.slice.split("/"))
     chosen = [o for i, o in enumerate(op_db) if i % parts == first and (not wanted or o.name in wanted)]
@@ -123,7 +141,7 @@ def main():
                 continue
             for sample in samples[:: max(1, len(samples) // options.samples)]:
                 try:
-                    kind, text, fallen = check(op, sample, dtype)
+                    kind, text, fallen = check(op, sample, options.dynamic)
                 except Exception as error:  # eager itself fails on this machine
                     kind, text, fallen = "eager", str(error)[:80], ()
                 kinds[kind] += 1
