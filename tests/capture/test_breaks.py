@@ -1,8 +1,11 @@
 """A graph break: the compiled prefix, the breaking instruction as it is, and a resume function that goes on with the right state."""
 
+import pathlib
+
 import pytest
 import torch
 from eager import Captured, check
+from fuselab.toolkit.capture.breaks import catalogue_page
 from fuselab.toolkit.errors import Unsupported
 
 x = torch.randn(3, 4)
@@ -166,3 +169,8 @@ def test_fullgraph_raises_with_the_users_line():
     assert caught.value.id == "data-dependent-value"
     assert caught.value.line == fn.__code__.co_firstlineno + 2
     assert caught.value.file == __file__
+
+
+def test_the_reference_page_is_the_catalogue():
+    page = pathlib.Path(__file__).parents[2] / "notebooks" / "reference" / "graph-breaks.md"
+    assert page.read_text() == catalogue_page()

@@ -111,3 +111,52 @@ def test_arithmetic_on_sizes():
         return x.new_zeros(n + 1, m) + k, f"{m}", int(n / 2), -n, n % 3 == 0
 
     check(fn, rows(6), dynamic=True, breaks=0, graphs=1)
+
+
+def test_floats_that_vary_are_inputs():
+    def fn(x, scale):
+        return x * scale + (scale * 2 - 1), scale + 1, -scale
+
+    captured = Captured(fn)
+    for scale in (0.5, 0.25, 3.0, -1.5, float("inf")):
+        x = rows(2)
+        out, expected = captured(x, scale), fn(x, scale)
+        assert torch.allclose(out[0], expected[0], equal_nan=True) and out[1:] == expected[1:] and type(out[1]) is float
+    assert len(captured.graphs) == 2
+
+
+def test_what_item_gave_is_no_reason_to_compile_again():
+    def fn(x):
+        y = x + 1
+        n = y.sum().item()
+        return y / n
+
+    captured = Captured(fn)
+    for _ in range(5):
+        x = rows(2)
+        assert torch.allclose(captured(x), fn(x))
+    assert len(captured.graphs) == 3
+
+
+def test_a_float_that_decides_is_a_constant():
+    def fn(x, p):
+        if p > 0.5:
+            return x * p
+        return torch.nn.functional.dropout(x, p, training=False)
+
+    captured = Captured(fn)
+    for p in (0.25, 0.75, 0.8, 0.25):
+        x = rows(2)
+        assert torch.equal(captured(x, p), fn(x, p))
+    assert len(captured.graphs) == 3
+
+
+def test_a_float_beside_integers_is_a_constant():
+    def fn(x, p):
+        return x * p, (x * p).dtype
+
+    captured = Captured(fn)
+    x = torch.arange(4)
+    for p in (0.25, 0.75, 0.8):
+        out, expected = captured(x, p), fn(x, p)
+        assert torch.equal(out[0], expected[0]) and out[1] == expected[1]

@@ -67,6 +67,18 @@ CATALOGUE: dict[str, BreakKind] = {
 }
 
 
+def catalogue_page() -> str:
+    """The reference page of all kinds, as Markdown."""
+    rows = [f"## {kind.id}\n\n{kind.what}\n\n*What to do:* {kind.hint}\n" for kind in sorted(CATALOGUE.values(), key=lambda k: k.id)]
+    head = """# Graph breaks
+
+A graph break ends one graph and begins another: what is before it runs compiled, the instruction itself as Python runs it, and what comes
+after is captured again. `f.breaks` and `%breaks NAME` list the breaks of a function with the line, the reason and one of the ids below;
+with `fullgraph=True` the same text is raised as an error.
+"""
+    return "\n".join([head, *rows])
+
+
 class BreakGraph(Exception):
     """A graph break. `kind` is a row of the catalogue, `reason` one sentence about this instance.
 

@@ -17,10 +17,10 @@ ENOUGH_CHANGES = 2
 
 @dataclass
 class History:
-    """Over compilations of one code object: the sizes of tensors and the values of integers seen at each source."""
+    """Over compilations of one code object: the sizes of tensors and the numbers seen at each source."""
 
     sizes: dict[str, list[set[int]]] = field(default_factory=dict)
-    integers: dict[str, set[int]] = field(default_factory=dict)
+    numbers: dict[str, set[float]] = field(default_factory=dict)
     specs: weakref.WeakSet[ModuleSpec] = field(default_factory=weakref.WeakSet)  # of versions that are alive
     changes: weakref.WeakKeyDictionary[torch.nn.Module, int] = field(default_factory=weakref.WeakKeyDictionary)
     shared: set[str] = field(default_factory=set)  # sources at which several modules were seen
@@ -36,9 +36,9 @@ class History:
             known.add(size)
         return [d for d, known in enumerate(seen) if len(known) > 1]
 
-    def varies(self, source: str, value: int) -> bool:
-        """Was the integer at `source` seen with another value before?"""
-        seen = self.integers.setdefault(source, set())
+    def varies(self, source: str, value: float) -> bool:
+        """Was the number at `source` seen with another value before?"""
+        seen = self.numbers.setdefault(source, set())
         seen.add(value)
         return len(seen) > 1
 
@@ -80,7 +80,7 @@ class CodeRecord:
 
     history: History = field(default_factory=History)
     breaks: dict[int, BreakGraph] = field(default_factory=dict)
-    specialised: set[str] = field(default_factory=set)  # sources whose sizes must be numbers here
+    specialised: set[str] = field(default_factory=set)  # sources of what must be a constant here
 
     def breaks_at(self, step: int) -> bool:
         return step in self.breaks

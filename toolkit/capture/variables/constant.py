@@ -147,6 +147,12 @@ def wrap_constant_value(tx: Interpreter, value: object, source: Source) -> Varia
         symbolic = integer_input(tx, value, source)
         if symbolic is not None:
             return symbolic
+    if type(value) is float:
+        from .scalars import float_input
+
+        varying = float_input(tx, value, source)
+        if varying is not None:
+            return varying
     if type(value) in (bool, type(...), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format):
         tx.guard(GuardKind.ID_IS, source, value)
     else:
