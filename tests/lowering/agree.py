@@ -23,7 +23,7 @@ def lowered(fn, *args) -> tuple[LoweredGraph, object, list[str]]:
     def compile_graph(aten, vals, kind):
         found.append(lower(aten, vals))
         machine = Machine(found[-1])
-        return lambda inputs: machine.run(inputs)
+        return machine.run
 
     with Recorder() as recorder, torch.no_grad():
         run = aot.compile(gm, args, compile_graph)

@@ -26,7 +26,22 @@ from fuselab.toolkit.scheduling import schedule
 
 BACKEND = ""
 warnings.simplefilter("ignore")
-RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "exponential", "cauchy", "geometric", "empty", "rrelu", "svd_lowrank", "pca_lowrank", "normal_functional")
+RANDOM = (
+    "rand",
+    "dropout",
+    "bernoulli",
+    "normal",
+    "multinomial",
+    "uniform",
+    "exponential",
+    "cauchy",
+    "geometric",
+    "empty",
+    "rrelu",
+    "svd_lowrank",
+    "pca_lowrank",
+    "normal_functional",
+)
 
 
 def graph_of(fn, tensors, dynamic):
@@ -150,7 +165,8 @@ def main():
                     fell[f][op.name] += 1
                     with_fallback.add(op.name)
                 if kind not in ("ok", "eager", "untraceable", "sparse") or (options.verbose and kind != "ok"):
-                    print(f"{kind:8} {op.name} {name} {sample.summary() if len(sample.summary()) < 300 else ''}\n         {text.strip()[-700 if kind == 'crash' else -400:]}", flush=True)
+                    told = sample.summary() if len(sample.summary()) < 300 else ""
+                    print(f"{kind:8} {op.name} {name} {told}\n         {text.strip()[-700 if kind == 'crash' else -400 :]}", flush=True)
     print(dict(kinds))
     print(f"{len(seen)} operators, {len(with_fallback)} with a fallback")
     for f, ops in sorted(fell.items(), key=lambda kv: -sum(kv[1].values())):

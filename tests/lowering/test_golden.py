@@ -21,7 +21,9 @@ def test_layer_norm_takes_mean_then_squared_distances(golden):
 
 def test_gelu_mlp_is_two_matmuls_around_one_loop(golden):
     x, w1, b1, w2, b2 = torch.randn(4, 8), torch.randn(16, 8), torch.randn(16), torch.randn(8, 16), torch.randn(8)
-    golden("loops/gelu_mlp.txt", graph_text(agrees(lambda x, w1, b1, w2, b2: F.linear(F.gelu(F.linear(x, w1, b1)), w2, b2), x, w1, b1, w2, b2)))
+    golden(
+        "loops/gelu_mlp.txt", graph_text(agrees(lambda x, w1, b1, w2, b2: F.linear(F.gelu(F.linear(x, w1, b1)), w2, b2), x, w1, b1, w2, b2))
+    )
 
 
 def test_attention_by_hand(golden):

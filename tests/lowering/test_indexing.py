@@ -33,19 +33,34 @@ def test_embedding():
 def test_scatter(dtype):
     x = data(dtype, 5, 3)
     i = torch.tensor([[0, 1, 2], [4, 0, 1]])
-    agrees(lambda x, i, s: [x.scatter(0, i, s), x.scatter(0, i, 3), x.scatter_add(0, i, s), x.scatter_reduce(0, i, s, "sum")], x, i, data(dtype, 2, 3, seed=3))
+    agrees(
+        lambda x, i, s: [x.scatter(0, i, s), x.scatter(0, i, 3), x.scatter_add(0, i, s), x.scatter_reduce(0, i, s, "sum")],
+        x,
+        i,
+        data(dtype, 2, 3, seed=3),
+    )
 
 
 def test_repeated_targets_add_up():
-    agrees(lambda x, i, s: [x.index_add(0, i, s, alpha=2), x.index_put((i,), s, accumulate=True)], data(torch.float32, 4, 3), torch.tensor([1, 1, 0]), data(torch.float32, 3, 3))
+    agrees(
+        lambda x, i, s: [x.index_add(0, i, s, alpha=2), x.index_put((i,), s, accumulate=True)],
+        data(torch.float32, 4, 3),
+        torch.tensor([1, 1, 0]),
+        data(torch.float32, 3, 3),
+    )
 
 
 def test_writes():
-    agrees(lambda x, i, s: [x.index_put((i,), s), x.index_copy(0, i, s), x.index_fill(0, i, 7.0)], X, P, data(torch.float32, 3, 4, 3, seed=5))
+    agrees(
+        lambda x, i, s: [x.index_put((i,), s), x.index_copy(0, i, s), x.index_fill(0, i, 7.0)], X, P, data(torch.float32, 3, 4, 3, seed=5)
+    )
     agrees(lambda x, m: torch.index_put(x, (m,), torch.tensor(1.0)), X, X > 0)
 
 
-@pytest.mark.parametrize("fn", [lambda x, i: x[i], lambda x, i: torch.gather(x, 0, i), lambda x, i: F.embedding(i, x.view(5, 1)), lambda x, i: x.index_select(0, i)])
+@pytest.mark.parametrize(
+    "fn",
+    [lambda x, i: x[i], lambda x, i: torch.gather(x, 0, i), lambda x, i: F.embedding(i, x.view(5, 1)), lambda x, i: x.index_select(0, i)],
+)
 def test_an_index_out_of_range_raises(fn):
     x, i = torch.arange(5.0), torch.tensor([1, 9])
     run = lowered(fn, x, i)[1]
@@ -60,7 +75,11 @@ def test_negative_indices_wrap_only_where_eager_wraps_them():
         lowered(lambda x, i: torch.gather(x, 0, i), x, i)[1](x, i)
 
 
-@pytest.mark.parametrize("change", [lambda x: x.add_(1), lambda x: x.copy_(x.flip(0)), lambda x: x[1:].mul_(2), lambda x: x.t().add_(x.t() * 2)], ids=["add", "flip", "part", "transpose"])
+@pytest.mark.parametrize(
+    "change",
+    [lambda x: x.add_(1), lambda x: x.copy_(x.flip(0)), lambda x: x[1:].mul_(2), lambda x: x.t().add_(x.t() * 2)],
+    ids=["add", "flip", "part", "transpose"],
+)
 def test_a_mutated_input_ends_as_in_eager(change):
     def fn(x):
         before = x * 3

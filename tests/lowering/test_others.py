@@ -13,8 +13,21 @@ from .test_pointwise import data
 
 
 def test_creation():
-    agrees(lambda x: [torch.arange(5) + x, torch.arange(2, 9, 3), torch.arange(0.5, 3, 0.25), torch.linspace(0, 1, 7), torch.zeros(2, 3) + 1], data(torch.float32, 5))
-    agrees(lambda x: [torch.full((2,), 3), torch.ones_like(x), torch.full_like(x, 2.5), torch.eye(3, 4), torch.tril(torch.ones(3, 3, dtype=torch.bool)), x.new_zeros(2)], data(torch.bfloat16, 5))
+    agrees(
+        lambda x: [torch.arange(5) + x, torch.arange(2, 9, 3), torch.arange(0.5, 3, 0.25), torch.linspace(0, 1, 7), torch.zeros(2, 3) + 1],
+        data(torch.float32, 5),
+    )
+    agrees(
+        lambda x: [
+            torch.full((2,), 3),
+            torch.ones_like(x),
+            torch.full_like(x, 2.5),
+            torch.eye(3, 4),
+            torch.tril(torch.ones(3, 3, dtype=torch.bool)),
+            x.new_zeros(2),
+        ],
+        data(torch.bfloat16, 5),
+    )
     agrees(lambda x: torch.arange(x.shape[0], dtype=torch.float64) * 0.1, data(torch.float32, 5))
 
 
@@ -22,7 +35,17 @@ def test_creation():
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
 def test_pooling(layout, dtype):
     x = data(dtype, 2, 3, 8, 9).to(memory_format=layout)
-    agrees(lambda x: [F.max_pool2d(x, 2), F.max_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x, (4, 3))], x)
+    agrees(
+        lambda x: [
+            F.max_pool2d(x, 2),
+            F.max_pool2d(x, 3, 2, 1),
+            F.avg_pool2d(x, 2),
+            F.avg_pool2d(x, 3, 2, 1),
+            F.adaptive_avg_pool2d(x, 1),
+            F.adaptive_avg_pool2d(x, (4, 3)),
+        ],
+        x,
+    )
     agrees(lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), x)
 
 
@@ -34,16 +57,28 @@ def test_positions_of_pooled_maxima():
 
 def test_upsampling():
     x = data(torch.float32, 2, 3, 4, 5)
-    agrees(lambda x: [F.interpolate(x, scale_factor=2), F.interpolate(x, size=(8, 15)), F.interpolate(x, scale_factor=2, mode="bilinear")], x)
+    agrees(
+        lambda x: [F.interpolate(x, scale_factor=2), F.interpolate(x, size=(8, 15)), F.interpolate(x, scale_factor=2, mode="bilinear")], x
+    )
 
 
 def test_matmuls_write_into_our_memory():
-    graph = agrees(lambda x, w, b: [F.linear(x, w, b), x @ w.t(), torch.bmm(x[None], w.t()[None])], data(torch.float32, 4, 5), data(torch.float32, 6, 5), data(torch.float32, 6))
+    graph = agrees(
+        lambda x, w, b: [F.linear(x, w, b), x @ w.t(), torch.bmm(x[None], w.t()[None])],
+        data(torch.float32, 4, 5),
+        data(torch.float32, 6, 5),
+        data(torch.float32, 6),
+    )
     assert all(o.out is not None for o in graph.operations if isinstance(o, ExternKernel))
 
 
 def test_convolution_and_attention_are_extern_but_no_fallback():
-    agrees(lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)), data(torch.float32, 2, 3, 6, 6), data(torch.float32, 4, 3, 3, 3), data(torch.float32, 4))
+    agrees(
+        lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)),
+        data(torch.float32, 2, 3, 6, 6),
+        data(torch.float32, 4, 3, 3, 3),
+        data(torch.float32, 4),
+    )
     q = data(torch.float32, 2, 2, 8, 4)
     agrees(lambda q: F.scaled_dot_product_attention(q, q, q), q)
 

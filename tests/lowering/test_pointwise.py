@@ -12,8 +12,58 @@ FLOATS = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 INTEGERS = [torch.int64, torch.int32, torch.int8, torch.uint8]
 ALL = [*FLOATS, *INTEGERS, torch.bool]
 
-UNARY = "abs neg sign floor ceil trunc round square relu sin cos tanh exp log1p sqrt rsqrt reciprocal sigmoid erf isnan isinf isfinite logical_not frac signbit".split()
-BINARY = "add sub mul div remainder fmod maximum minimum fmax fmin atan2 eq ne lt le gt ge logical_and logical_xor copysign hypot pow floor_divide".split()
+UNARY = [
+    "abs",
+    "neg",
+    "sign",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "square",
+    "relu",
+    "sin",
+    "cos",
+    "tanh",
+    "exp",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "sigmoid",
+    "erf",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "logical_not",
+    "frac",
+    "signbit",
+]
+BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "remainder",
+    "fmod",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "atan2",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logical_and",
+    "logical_xor",
+    "copysign",
+    "hypot",
+    "pow",
+    "floor_divide",
+]
 
 
 def data(dtype, *size, low=-4, high=5, seed=0):
@@ -56,7 +106,11 @@ def test_binary(name, dtype):
 
 
 @pytest.mark.parametrize("fn", [torch.add, torch.mul, torch.div, torch.sub, torch.lt, torch.where], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("pair", [(torch.int64, torch.float32), (torch.bool, torch.int8), (torch.bfloat16, torch.float32), (torch.float16, torch.bfloat16)], ids=str)
+@pytest.mark.parametrize(
+    "pair",
+    [(torch.int64, torch.float32), (torch.bool, torch.int8), (torch.bfloat16, torch.float32), (torch.float16, torch.bfloat16)],
+    ids=str,
+)
 def test_promotion_of_two_tensors(fn, pair):
     x, y = data(pair[0], 2, 3), data(pair[1], 3, low=1)
     args = (y > 2, x, y) if fn is torch.where else (x, y)
@@ -98,19 +152,56 @@ def test_powers_that_eager_special_cases(exponent):
 
 def test_special_values_survive():
     x = torch.tensor([math.nan, math.inf, -math.inf, -0.0, 0.0, 1e-45])
-    agrees(lambda x: (torch.relu(x), torch.clamp(x, -1, 1), torch.maximum(x, x.flip(0)), 1 / x, torch.sign(x), torch.nan_to_num(x), x != x), x)
+    agrees(
+        lambda x: (torch.relu(x), torch.clamp(x, -1, 1), torch.maximum(x, x.flip(0)), 1 / x, torch.sign(x), torch.nan_to_num(x), torch.ne(x, x)), x
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", "gelu silu mish softplus leaky_relu elu hardtanh relu6 hardswish hardsigmoid logsigmoid selu celu tanhshrink softshrink hardshrink".split())
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gelu",
+        "silu",
+        "mish",
+        "softplus",
+        "leaky_relu",
+        "elu",
+        "hardtanh",
+        "relu6",
+        "hardswish",
+        "hardsigmoid",
+        "logsigmoid",
+        "selu",
+        "celu",
+        "tanhshrink",
+        "softshrink",
+        "hardshrink",
+    ],
+)
 def test_activations(name, dtype):
     agrees(getattr(F, name), data(dtype, 4, 6))
 
 
 def test_choices():
     x, m = data(torch.float32, 4, 3), data(torch.bool, 4, 1)
-    agrees(lambda x, m: (torch.where(m, x, 0), x.masked_fill(m, -math.inf), torch.where(m, 1, 2), x.clamp(min=0), x.clamp(x.t()[:, :1].t(), x + 1)), x, m)
-    agrees(lambda x, y, z: (torch.addcmul(x, y, z, value=0.5), torch.addcdiv(x, y, z + 9), torch.lerp(x, y, 0.3), torch.lerp(x, y, z)), x, x + 1, x * 2)
+    agrees(
+        lambda x, m: (
+            torch.where(m, x, 0),
+            x.masked_fill(m, -math.inf),
+            torch.where(m, 1, 2),
+            x.clamp(min=0),
+            x.clamp(x.t()[:, :1].t(), x + 1),
+        ),
+        x,
+        m,
+    )
+    agrees(
+        lambda x, y, z: (torch.addcmul(x, y, z, value=0.5), torch.addcdiv(x, y, z + 9), torch.lerp(x, y, 0.3), torch.lerp(x, y, z)),
+        x,
+        x + 1,
+        x * 2,
+    )
 
 
 @pytest.mark.parametrize("target", ALL, ids=str)

@@ -11,8 +11,6 @@ from .agree import agrees
 from .test_pointwise import data
 
 
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool], ids=str)
 def test_sums(dtype):
     x = data(dtype, 3, 4, 5)
@@ -23,7 +21,18 @@ def test_sums(dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 def test_means_and_variances(dtype):
     x = data(dtype, 3, 4, 5)
-    agrees(lambda x: [x.mean(), x.mean((0, 2)), x.mean(1, keepdim=True), x.var(), x.var(1, correction=0), x.std((0, 1)), x.std(-1, unbiased=False)], x)
+    agrees(
+        lambda x: [
+            x.mean(),
+            x.mean((0, 2)),
+            x.mean(1, keepdim=True),
+            x.var(),
+            x.var(1, correction=0),
+            x.std((0, 1)),
+            x.std(-1, unbiased=False),
+        ],
+        x,
+    )
     agrees(lambda x: [*torch.var_mean(x, 1), *torch.std_mean(x, (0, 2), correction=0, keepdim=True)], x)
 
 
@@ -48,14 +57,18 @@ def test_nan_is_the_extreme():
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3, math.inf, -math.inf])
 def test_norms(order):
-    agrees(lambda x: [torch.linalg.vector_norm(x, order), torch.linalg.vector_norm(x, order, dim=1, keepdim=True)], data(torch.float32, 3, 4))
+    agrees(
+        lambda x: [torch.linalg.vector_norm(x, order), torch.linalg.vector_norm(x, order, dim=1, keepdim=True)], data(torch.float32, 3, 4)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_softmax_family(dim, dtype):
     x = data(dtype, 3, 4, 5)
-    agrees(lambda x: [torch.softmax(x, dim), torch.log_softmax(x, dim), torch.logsumexp(x, dim), torch.softmax(x, dim, dtype=torch.float32)], x)
+    agrees(
+        lambda x: [torch.softmax(x, dim), torch.log_softmax(x, dim), torch.logsumexp(x, dim), torch.softmax(x, dim, dtype=torch.float32)], x
+    )
 
 
 def test_softmax_of_a_masked_row_is_nan_as_in_eager():

@@ -81,14 +81,16 @@ def _binary(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *args: fn(*args)
 
 
-
 _TORCH: dict[str, Callable[..., Any]] = {
-    "where": torch.where, "add": torch.add, "sub": torch.sub, "mul": torch.mul, "truediv": torch.true_divide, "floordiv": torch.floor_divide,
+    "where": torch.where, "add": torch.add, "sub": torch.sub, "mul": torch.mul, "truediv": torch.true_divide,
+    "floordiv": torch.floor_divide,
     "truncdiv": lambda a, b: torch.div(a, b, rounding_mode="trunc"), "remainder": torch.remainder, "fmod": torch.fmod, "neg": torch.neg,
     "abs": torch.abs, "sign": torch.sign, "reciprocal": torch.reciprocal, "square": torch.square, "fma": lambda a, b, c: a * b + c,
     "maximum": torch.maximum, "minimum": torch.minimum, "pow": torch.pow, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "exp": torch.exp,
-    "exp2": torch.exp2, "expm1": torch.expm1, "log": torch.log, "log2": torch.log2, "log10": torch.log10, "log1p": torch.log1p, "sin": torch.sin,
-    "cos": torch.cos, "tan": torch.tan, "asin": torch.asin, "acos": torch.acos, "atan": torch.atan, "atan2": torch.atan2, "sinh": torch.sinh,
+    "exp2": torch.exp2, "expm1": torch.expm1, "log": torch.log, "log2": torch.log2, "log10": torch.log10, "log1p": torch.log1p,
+    "sin": torch.sin,
+    "cos": torch.cos, "tan": torch.tan, "asin": torch.asin, "acos": torch.acos, "atan": torch.atan, "atan2": torch.atan2,
+    "sinh": torch.sinh,
     "cosh": torch.cosh, "tanh": torch.tanh, "asinh": torch.asinh, "acosh": torch.acosh, "atanh": torch.atanh, "sigmoid": torch.sigmoid,
     "erf": torch.erf, "erfc": torch.erfc, "erfinv": torch.erfinv, "lgamma": torch.lgamma, "hypot": torch.hypot, "copysign": torch.copysign,
     "nextafter": torch.nextafter, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "round": torch.round, "eq": torch.eq,
@@ -102,7 +104,14 @@ _TORCH: dict[str, Callable[..., Any]] = {
 class Evaluate:
     """`memory[name]` is a one-dimensional tensor over the buffer's storage. Values are tensors that broadcast over the iteration space."""
 
-    def __init__(self, memory: dict[str, torch.Tensor], sizes: Sequence[int], reduction_rank: int, values: dict[sympy.Symbol, Any], device: torch.device):
+    def __init__(
+        self,
+        memory: dict[str, torch.Tensor],
+        sizes: Sequence[int],
+        reduction_rank: int,
+        values: dict[sympy.Symbol, Any],
+        device: torch.device,
+    ):
         self.memory, self.sizes, self.reduction_rank, self.values, self.device = memory, list(sizes), reduction_rank, values, device
         self.masks: list[torch.Tensor] = []
         self._loaded = 0
@@ -201,18 +210,21 @@ class Evaluate:
 
 _REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sum": lambda x: x.sum(-1), "prod": lambda x: x.prod(-1), "max": lambda x: x.amax(-1), "min": lambda x: x.amin(-1),
-    "any": lambda x: x.any(-1), "all": lambda x: x.all(-1), "argmax": lambda x: x.to(torch.int32 if x.dtype is torch.bool else x.dtype).argmax(-1),
+    "any": lambda x: x.any(-1), "all": lambda x: x.all(-1),
+    "argmax": lambda x: x.to(torch.int32 if x.dtype is torch.bool else x.dtype).argmax(-1),
     "argmin": lambda x: x.to(torch.int32 if x.dtype is torch.bool else x.dtype).argmin(-1),
     "xor_sum": lambda x: functools.reduce(torch.bitwise_xor, x.unbind(-1)),
 }  # fmt: skip
 _SCANS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "sum": lambda x: x.cumsum(-1), "prod": lambda x: x.cumprod(-1), "max": lambda x: x.cummax(-1).values, "min": lambda x: x.cummin(-1).values,
+    "sum": lambda x: x.cumsum(-1), "prod": lambda x: x.cumprod(-1), "max": lambda x: x.cummax(-1).values,
+    "min": lambda x: x.cummin(-1).values,
     "logcumsumexp": lambda x: x.logcumsumexp(-1),
 }  # fmt: skip
 
 
 def philox_uniform(seed: torch.Tensor, offset: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Philox4x32-10 (Salmon et al., SC11): counter (offset, 0, 0, 0), key = the seed's halves; the first two words as uniforms in [0, 1)."""
+    """Philox4x32-10 (Salmon et al., SC11): counter (offset, 0, 0, 0), key = the seed's halves; the first two words as uniforms in [0,
+    1)."""
     low = torch.tensor(0xFFFFFFFF)
     seed, offset = seed.to(torch.int64), offset.to(torch.int64)
     k0, k1 = seed & low, (seed >> 32) & low

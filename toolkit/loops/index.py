@@ -161,7 +161,8 @@ def _below(expr: Expr, limit: Expr, sizes: Sizes) -> bool:
 
 
 def _below_symbolic(expr: Expr, limit: Expr, sizes: Sizes) -> bool:
-    """`limit - max(expr)`, with each variable (coefficient positive) at its last value, is a positive number. An empty range has no values."""
+    """`limit - max(expr)`, with each variable (coefficient positive) at its last value, is a positive number. An empty range has no
+    values."""
     table = dict(sizes)
     greatest = []
     for term in sympy.Add.make_args(expr):

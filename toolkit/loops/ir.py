@@ -39,7 +39,8 @@ class Loops:
     reduction_ranges: tuple[Expr, ...] = ()
 
     def store(self, name: str, position: Callable[[Index], Expr], index: Index, rindex: Index = ()) -> None:
-        """Run the body once under the handler in force: compute the element at `index` and store it at `position(index)` of buffer `name`."""
+        """Run the body once under the handler in force: compute the element at `index` and store it at `position(index)` of buffer
+        `name`."""
         raise NotImplementedError
 
 
@@ -66,8 +67,8 @@ class Reduction(Loops):
 
 @dataclass(frozen=True)
 class Scan(Loops):
-    """Inclusive scan of `inner(index, rindex)` along one dimension. `ranges` are the other dimensions, `reduction_ranges` is (scanned size,);
-    `place(index, rindex)` is the full output index."""
+    """Inclusive scan of `inner(index, rindex)` along one dimension. `ranges` are the other dimensions, `reduction_ranges` is (scanned
+    size,); `place(index, rindex)` is the full output index."""
 
     kind: str = "sum"
     place: Callable[[Index, Index], Index] = lambda index, rindex: (*index, *rindex)
@@ -152,9 +153,10 @@ class ComputedBuffer(Buffer):
 
 @dataclass(eq=False)
 class ExternKernel(Buffer):
-    """A call of ATen or another library. `args` and `kwargs` hold tensors as Buffer or ReinterpretView, sizes as sympy expressions, lists and tuples
-    of these, and plain constants. With `out` the op has a form that writes into preallocated memory: called as out(*args, **kwargs, out=buffer).
-    `mutates` names buffers that it writes. `layout` is None-like (numel 0) for an op with several results: these are MultiOutput buffers."""
+    """A call of ATen or another library. `args` and `kwargs` hold tensors as Buffer or ReinterpretView, sizes as sympy expressions, lists
+    and tuples of these, and plain constants. With `out` the op has a form that writes into preallocated memory: called as out(*args,
+    **kwargs, out=buffer). `mutates` names buffers that it writes. `layout` is None-like (numel 0) for an op with several results: these
+    are MultiOutput buffers."""
 
     target: Any = None
     args: tuple[Any, ...] = ()
@@ -259,8 +261,8 @@ class TensorBox:
         return self.storage.device
 
     def loader(self) -> Loader:
-        """`loader()(index)` is the element there, as a value of the handler in force. Loops are bound now: what is realized later comes later
-        in program order, so an earlier reader must go on computing it."""
+        """`loader()(index)` is the element there, as a value of the handler in force. Loops are bound now: what is realized later comes
+        later in program order, so an earlier reader must go on computing it."""
         load = self.storage.loader()
         if not isinstance(self.data, View):
             return load
@@ -288,7 +290,7 @@ class LoweredGraph:
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     operations: list[Buffer] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
-    device: torch.device = torch.device("cpu")
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def buffer(self, name: str) -> Buffer:
         return self.buffers()[name]
@@ -298,6 +300,24 @@ class LoweredGraph:
 
 
 __all__ = [
-    "Buffer", "ComputedBuffer", "ConstantBuffer", "ExternKernel", "InputBuffer", "Loader", "Loops", "LoweredGraph", "MultiOutput", "Output",
-    "Pointwise", "Reduction", "ReinterpretView", "Reindex", "Scan", "Scatter", "Sequence", "StorageBox", "TensorBox", "View",
+    "Buffer",
+    "ComputedBuffer",
+    "ConstantBuffer",
+    "ExternKernel",
+    "InputBuffer",
+    "Loader",
+    "Loops",
+    "LoweredGraph",
+    "MultiOutput",
+    "Output",
+    "Pointwise",
+    "Reduction",
+    "Reindex",
+    "ReinterpretView",
+    "Scan",
+    "Scatter",
+    "Sequence",
+    "StorageBox",
+    "TensorBox",
+    "View",
 ]

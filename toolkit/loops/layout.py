@@ -81,5 +81,6 @@ class Layout:
 
     def __str__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
-        strides = "" if self.is_contiguous() and self.offset == 0 else f" strides {list(self.stride)}" + (f" + {self.offset}" if self.offset != 0 else "")
+        offset = f" + {self.offset}" if self.offset != 0 else ""
+        strides = "" if self.is_contiguous() and not offset else f" strides {list(self.stride)}{offset}"
         return f"{dtype}{list(self.size)}{strides}"

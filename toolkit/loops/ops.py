@@ -40,7 +40,8 @@ class Ops(Protocol):
         """Write `value` there; "atomic_add" adds, for scatters whose targets may repeat."""
 
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: ReductionKind, value: Value) -> Value:
-        """Combine `value` over all reduction indices. "welford" gives a tuple (mean, m2, weight); argmax and argmin give the flat position in
+        """Combine `value` over all reduction indices. "welford" gives a tuple (mean, m2, weight); argmax and argmin give the flat
+        position in
         the reduction space of the first extreme (a NaN is the extreme of extremes); max, min propagate NaN."""
 
     def store_reduction(self, name: str, index: sympy.Expr, value: Value) -> None:

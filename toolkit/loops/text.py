@@ -1,8 +1,8 @@
 """Loops as a person would write them: the golden texts, `%loops`, and reports.
 
-    amax_0: float32[4, 1]
-        for i0 < 4:
-            amax_0[i0] = max(x[16*i0 + r0] for r0 < 16)
+amax_0: float32[4, 1]
+    for i0 < 4:
+        amax_0[i0] = max(x[16*i0 + r0] for r0 < 16)
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from .trace import Block, Ref, Step, Trace
 
 OR, AND, NOT, COMPARE, BIT, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(10)
 INFIX = {
-    "add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "truediv": ("/", PRODUCT), "floordiv": ("//", PRODUCT), "remainder": ("%", PRODUCT),
+    "add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "truediv": ("/", PRODUCT), "floordiv": ("//", PRODUCT),
+    "remainder": ("%", PRODUCT),
     "eq": ("==", COMPARE), "ne": ("!=", COMPARE), "lt": ("<", COMPARE), "le": ("<=", COMPARE), "gt": (">", COMPARE), "ge": (">=", COMPARE),
     "logical_and": ("and", AND), "logical_or": ("or", OR), "bitwise_and": ("&", BIT), "bitwise_or": ("|", BIT), "bitwise_xor": ("^", BIT),
     "lshift": ("<<", SHIFT), "rshift": (">>", SHIFT),
@@ -33,15 +34,15 @@ Term = tuple[str, int]
 class _IndexPrinter(StrPrinter):
     """Python's // and % for the division and modulus of index expressions."""
 
-    def _print_FloorDiv(self, expr: Any) -> str:  # noqa: N802  (sympy's naming)
+    def _print_FloorDiv(self, expr: Any) -> str:
         return f"{self._part(expr.args[0])}//{self._part(expr.args[1])}"
 
-    def _print_ModularIndexing(self, expr: Any) -> str:  # noqa: N802
+    def _print_ModularIndexing(self, expr: Any) -> str:
         x, d, m = expr.args
         divided = self._part(x) if d == 1 else f"{self._part(x)}//{self._part(d)}"
         return f"({divided} % {self._part(m)})"
 
-    def _print_Add(self, expr: Any, order: Any = None) -> str:  # noqa: N802
+    def _print_Add(self, expr: Any, order: Any = None) -> str:
         """Terms by their variables, numbers last."""
         total = ""
         for term in sorted(expr.args, key=_place):
@@ -205,7 +206,10 @@ def operation_text(operation: Buffer) -> str:
 
 def graph_text(graph: LoweredGraph) -> str:
     """The whole lowered graph."""
-    lines = [f"input {n}: {graph.input_buffers[n].layout}" if n in graph.input_buffers else f"input {n} = {graph.scalars.get(n, '?')}" for n in graph.inputs]
+    lines = [
+        f"input {n}: {graph.input_buffers[n].layout}" if n in graph.input_buffers else f"input {n} = {graph.scalars.get(n, '?')}"
+        for n in graph.inputs
+    ]
     lines += [f"constant {n}: {dtype_text(t.dtype)}{list(t.shape)}" for n, t in graph.constants.items()]
     lines += [operation_text(o) for o in graph.operations]
     return "\n".join([*lines, f"return {', '.join(map(argument_text, graph.outputs))}"])

@@ -19,7 +19,8 @@ from .index import Expr, Sizes, bounds, simplify, symbol
 from .ops import NAMES, ReductionKind, StoreMode, handling, ops
 
 SPECIAL = (  # methods of their own
-    "constant", "index_expr", "load", "store", "reduction", "store_reduction", "indirect_indexing", "masked", "lt", "ge", "logical_and", "logical_or",
+    "constant", "index_expr", "load", "store", "reduction", "store_reduction", "indirect_indexing", "masked", "lt", "ge", "logical_and",
+    "logical_or",
     "logical_not", "where",
 )  # fmt: skip
 VALUES = tuple(n for n in NAMES if n not in SPECIAL)
@@ -50,7 +51,8 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A read or write of `name` at `index`; `masked` reads happen under a condition; `mode` is a store's ("reduction" for store_reduction)."""
+    """A read or write of `name` at `index`; `masked` reads happen under a condition; `mode` is a store's ("reduction" for
+    store_reduction)."""
 
     name: str
     index: Expr
@@ -250,7 +252,10 @@ def record(run: Callable[[tuple[Any, ...], tuple[Any, ...]], None], ranges: tupl
     sizes = tuple(zip((*index, *rindex), (*ranges, *reduction_ranges), strict=True))
     body = Trace(index, rindex, sizes)
     with handling(body):
-        run(tuple(_unit(i, n) for i, n in zip(index, ranges, strict=True)), tuple(_unit(i, n) for i, n in zip(rindex, reduction_ranges, strict=True)))
+        run(
+            tuple(_unit(i, n) for i, n in zip(index, ranges, strict=True)),
+            tuple(_unit(i, n) for i, n in zip(rindex, reduction_ranges, strict=True)),
+        )
     return body
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-
 from ..loops.ir import TensorBox
 from ..loops.ops import Value, ops
 from .build import Builder
@@ -15,7 +14,8 @@ from .table import lowers
 
 
 def _rule(*names: str, heavy: bool = False, tensors: int = 1) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
-    """Enter a rule for floats: `formula(c, *values, *parameters)`, where `c(v)` is the constant v; the first `tensors` arguments are tensors."""
+    """Enter a rule for floats: `formula(c, *values, *parameters)`, where `c(v)` is the constant v; the first `tensors` arguments are
+    tensors."""
 
     def enter(formula: Callable[..., Value]) -> Callable[..., Value]:
         @lowers(*names)
@@ -121,7 +121,9 @@ def log_sigmoid_forward(b: Builder, x: TensorBox) -> Any:
         return NotImplemented
     small = elementwise(b, lambda v: ops.exp(ops.neg(ops.abs(v))), (x,), x.dtype, heavy=True)
     b.realize(small)
-    return elementwise(b, lambda v, z: ops.sub(ops.minimum(ops.constant(0, x.dtype), v), ops.log1p(z)), (x, small), x.dtype, heavy=True), small
+    return elementwise(
+        b, lambda v, z: ops.sub(ops.minimum(ops.constant(0, x.dtype), v), ops.log1p(z)), (x, small), x.dtype, heavy=True
+    ), small
 
 
 # -- piecewise linear -------------------------------------------------------------------------------------------------
@@ -198,5 +200,3 @@ def prelu(b: Builder, x: TensorBox, weight: TensorBox) -> TensorBox:
     if b.node is None or "_prelu_kernel" not in str(b.node.target):
         return NotImplemented
     return elementwise(b, lambda v, w: ops.where(ops.gt(v, ops.constant(0, x.dtype)), v, ops.mul(w, v)), (x, weight), x.dtype)
-
-

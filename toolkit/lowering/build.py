@@ -18,8 +18,22 @@ from torch import fx
 from .. import options
 from ..loops.index import coefficients, simplify, symbols
 from ..loops.ir import (
-    Buffer, ComputedBuffer, ConstantBuffer, ExternKernel, InputBuffer, Loops, LoweredGraph, MultiOutput, Pointwise, Reduction, ReinterpretView,
-    Scan, Scatter, StorageBox, TensorBox, View,
+    Buffer,
+    ComputedBuffer,
+    ConstantBuffer,
+    ExternKernel,
+    InputBuffer,
+    Loops,
+    LoweredGraph,
+    MultiOutput,
+    Pointwise,
+    Reduction,
+    ReinterpretView,
+    Scan,
+    Scatter,
+    StorageBox,
+    TensorBox,
+    View,
 )  # fmt: skip
 from ..loops.layout import ZERO, Expr, Layout, contiguous_strides, product
 from ..provenance import trail
@@ -69,8 +83,16 @@ class Builder:
 
     # -- loops
 
-    def pointwise(self, inner: Callable[..., Any], size: Sequence[Expr], dtype: torch.dtype, sources: Sequence[TensorBox] = (),
-                  device: torch.device | None = None, heavy: bool = False, work: int = 1) -> TensorBox:
+    def pointwise(
+        self,
+        inner: Callable[..., Any],
+        size: Sequence[Expr],
+        dtype: torch.dtype,
+        sources: Sequence[TensorBox] = (),
+        device: torch.device | None = None,
+        heavy: bool = False,
+        work: int = 1,
+    ) -> TensorBox:
         """`inner(index) -> value` of `dtype`; `sources` are the boxes it loads from."""
         origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
         loops = Pointwise(device or self.device(sources), dtype, tuple(size), inner, origins)
@@ -94,8 +116,18 @@ class Builder:
                 heavy = heavy or s.heavy
         return frozenset(reads), work, heavy
 
-    def reduction(self, kind: Any, inner: Callable[..., Any], ranges: Sequence[Expr], reduction_ranges: Sequence[Expr], dtype: torch.dtype,
-                  src_dtype: torch.dtype, sources: Sequence[TensorBox], output: int = 0, stride: Sequence[Expr] | None = None) -> TensorBox:
+    def reduction(
+        self,
+        kind: Any,
+        inner: Callable[..., Any],
+        ranges: Sequence[Expr],
+        reduction_ranges: Sequence[Expr],
+        dtype: torch.dtype,
+        src_dtype: torch.dtype,
+        sources: Sequence[TensorBox],
+        output: int = 0,
+        stride: Sequence[Expr] | None = None,
+    ) -> TensorBox:
         """`inner(index, rindex)` combined by `kind`; a buffer at once."""
         origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
         loops = Reduction(self.device(sources), dtype, tuple(ranges), inner, origins, tuple(reduction_ranges), kind, src_dtype, output)
@@ -104,8 +136,16 @@ class Builder:
     def stem_with(self, part: str) -> str:
         return self.stem if part in self.stem else f"{self.stem}_{part}"
 
-    def scan(self, kind: str, inner: Callable[..., Any], ranges: Sequence[Expr], length: Expr, dim: int, dtype: torch.dtype,
-             sources: Sequence[TensorBox]) -> TensorBox:
+    def scan(
+        self,
+        kind: str,
+        inner: Callable[..., Any],
+        ranges: Sequence[Expr],
+        length: Expr,
+        dim: int,
+        dtype: torch.dtype,
+        sources: Sequence[TensorBox],
+    ) -> TensorBox:
         """`inner(index, rindex)` scanned; the scanned dimension is `dim` of the result."""
 
         def place(index: Any, rindex: Any) -> Any:
@@ -264,8 +304,15 @@ class Builder:
             if name in s.reads and not s.realized:
                 self.realize(TensorBox(s))
 
-    def scatter(self, target: Buffer, inner: Callable[..., Any], ranges: Sequence[Expr], place: Callable[..., Any], sources: Sequence[TensorBox],
-                mode: Any = None) -> None:
+    def scatter(
+        self,
+        target: Buffer,
+        inner: Callable[..., Any],
+        ranges: Sequence[Expr],
+        place: Callable[..., Any],
+        sources: Sequence[TensorBox],
+        mode: Any = None,
+    ) -> None:
         """`target[place(index)] = inner(index)` for all `index`."""
         origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
         self.mutate(target, Scatter(target.layout.device, target.layout.dtype, tuple(ranges), inner, origins, (), place, mode))

@@ -31,8 +31,17 @@ def full_like(b: Builder, x: TensorBox, value: Any, **where: Any) -> TensorBox:
     return made(b, x.size, value, where.get("dtype"))
 
 
-@lowers("zeros.default", "empty.memory_format", "zeros_like.default", "empty_like.default", "empty_strided.default", "empty_permuted.default",
-        "new_zeros.default", "new_empty.default", "new_empty_strided.default")
+@lowers(
+    "zeros.default",
+    "empty.memory_format",
+    "zeros_like.default",
+    "empty_like.default",
+    "empty_strided.default",
+    "empty_permuted.default",
+    "new_zeros.default",
+    "new_empty.default",
+    "new_empty_strided.default",
+)
 def zeros(b: Builder, *args: Any, **where: Any) -> TensorBox:
     """Empty tensors are zeros too: what eager leaves in them is nobody's business."""
     return made(b, b.val.shape, 0, None)
@@ -73,12 +82,16 @@ def arange(b: Builder, *bounds: Any, **where: Any) -> TensorBox:
     start, step = (bounds[0] if len(bounds) > 1 else 0), (bounds[2] if len(bounds) > 2 else where.get("step", 1))
     start, step = (int(v) if isinstance(v, float) and v.is_integer() and not b.val.dtype.is_floating_point else v for v in (start, step))
     floats = any(isinstance(v, (float, sympy.Float)) for v in (start, step))
-    if (floats and not b.val.dtype.is_floating_point) or (b.val.dtype.is_floating_point and isinstance(start, sympy.Expr) and not start.is_number):
+    if (floats and not b.val.dtype.is_floating_point) or (
+        b.val.dtype.is_floating_point and isinstance(start, sympy.Expr) and not start.is_number
+    ):
         return NotImplemented
     return counted(b, exprs(b.val.shape)[0], start, step, b.val.dtype)
 
 
-def iota(b: Builder, length: Any, *, start: Any, step: Any, dtype: torch.dtype, device: Any = None, requires_grad: bool = False) -> TensorBox:
+def iota(
+    b: Builder, length: Any, *, start: Any, step: Any, dtype: torch.dtype, device: Any = None, requires_grad: bool = False
+) -> TensorBox:
     return counted(b, expr(length), start, step, dtype)
 
 
@@ -96,7 +109,9 @@ def linspace(b: Builder, start: Any, end: Any, steps: int, **where: Any) -> Tens
     def inner(index: Index) -> Value:
         """From the nearer end, as eager does."""
         low = ops.add(ops.constant(float(start), compute), ops.mul(ops.index_expr(index[0], compute), ops.constant(step, compute)))
-        high = ops.sub(ops.constant(float(end), compute), ops.mul(ops.index_expr(steps - 1 - index[0], compute), ops.constant(step, compute)))
+        high = ops.sub(
+            ops.constant(float(end), compute), ops.mul(ops.index_expr(steps - 1 - index[0], compute), ops.constant(step, compute))
+        )
         near = ops.lt(ops.index_expr(index[0], torch.int64), ops.constant(steps // 2, torch.int64))
         return ops.where(near, low, high)
 

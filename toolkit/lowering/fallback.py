@@ -12,12 +12,17 @@ from .build import Builder, expr, exprs
 
 REASONS = {  # op name -> why it stays with ATen
     "sort": "sorting", "topk": "sorting", "kthvalue": "sorting", "median": "sorting", "nanmedian": "sorting", "mode": "sorting",
-    "unique": "data-dependent size", "_unique2": "data-dependent size", "nonzero": "data-dependent size", "masked_select": "data-dependent size",
-    "_local_scalar_dense": "a tensor's value in Python", "bernoulli": "random numbers as eager draws them", "rand": "random numbers as eager draws them",
-    "randn": "random numbers as eager draws them", "randint": "random numbers as eager draws them", "randperm": "random numbers as eager draws them",
+    "unique": "data-dependent size", "_unique2": "data-dependent size", "nonzero": "data-dependent size",
+    "masked_select": "data-dependent size",
+    "_local_scalar_dense": "a tensor's value in Python", "bernoulli": "random numbers as eager draws them",
+    "rand": "random numbers as eager draws them",
+    "randn": "random numbers as eager draws them", "randint": "random numbers as eager draws them",
+    "randperm": "random numbers as eager draws them",
     "native_dropout": "random numbers as eager draws them", "multinomial": "random numbers as eager draws them",
-    "normal_functional": "random numbers as eager draws them", "uniform": "random numbers as eager draws them", "exponential": "random numbers as eager draws them",
-    "rand_like": "random numbers as eager draws them", "randn_like": "random numbers as eager draws them", "masked_scatter": "data-dependent positions",
+    "normal_functional": "random numbers as eager draws them", "uniform": "random numbers as eager draws them",
+    "exponential": "random numbers as eager draws them",
+    "rand_like": "random numbers as eager draws them", "randn_like": "random numbers as eager draws them",
+    "masked_scatter": "data-dependent positions",
     "_fft_r2c": "Fourier transform", "_fft_c2c": "Fourier transform", "_fft_c2r": "Fourier transform",
 }  # fmt: skip
 

@@ -181,7 +181,9 @@ def scatter_reduced(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src:
 
 
 @lowers("scatter_reduce.two")
-def scatter_reduce(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: TensorBox, reduce: str, include_self: bool = True) -> TensorBox:
+def scatter_reduce(
+    b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: TensorBox, reduce: str, include_self: bool = True
+) -> TensorBox:
     return _scattered(b, x, dim, indices, src, True) if reduce == "sum" and include_self else NotImplemented
 
 
@@ -210,8 +212,15 @@ def _is_one_mask(x: TensorBox, indices: Sequence[TensorBox | None]) -> bool:
     return len(tensors) == 1 and indices[0] is not None and tensors[0].dtype is torch.bool
 
 
-def _along(b: Builder, x: TensorBox, dim: int, indices: TensorBox, value: Callable[[torch.dtype], Callable[[Index], Value]],
-           sources: Sequence[TensorBox], add: bool) -> TensorBox:
+def _along(
+    b: Builder,
+    x: TensorBox,
+    dim: int,
+    indices: TensorBox,
+    value: Callable[[torch.dtype], Callable[[Index], Value]],
+    sources: Sequence[TensorBox],
+    add: bool,
+) -> TensorBox:
     """Write whole slices of dimension `dim`: index_add, index_copy, index_fill."""
     if not x.size or x.dtype.is_complex or (add and x.dtype is torch.bool):
         return NotImplemented

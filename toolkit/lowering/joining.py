@@ -77,10 +77,14 @@ def slice_scatter(b: Builder, x: TensorBox, src: TensorBox, dim: int = 0, start:
         if first != 0:
             inside.append(ops.ge(position, ops.index_expr(first, torch.int64)))
         if stride != 1:
-            inside.append(ops.eq(ops.index_expr(modular(at - first + stride * first, ONE, stride), torch.int64), ops.constant(0, torch.int64)))
+            inside.append(
+                ops.eq(ops.index_expr(modular(at - first + stride * first, ONE, stride), torch.int64), ops.constant(0, torch.int64))
+            )
         return inside
 
-    return _chosen(b, x, src, lambda index: tests(index[dim]), lambda index: (*index[:dim], floordiv(index[dim] - first, stride), *index[dim + 1 :]))
+    return _chosen(
+        b, x, src, lambda index: tests(index[dim]), lambda index: (*index[:dim], floordiv(index[dim] - first, stride), *index[dim + 1 :])
+    )
 
 
 @lowers("select_scatter.default")

@@ -25,12 +25,18 @@ def _into(op: Any, out: Any) -> Any:
     return rule
 
 
-for _op, _out in ((aten.mm.default, aten.mm.out), (aten.bmm.default, aten.bmm.out), (aten.addmm.default, aten.addmm.out), (aten.baddbmm.default, aten.baddbmm.out)):
+for _op, _out in (
+    (aten.mm.default, aten.mm.out),
+    (aten.bmm.default, aten.bmm.out),
+    (aten.addmm.default, aten.addmm.out),
+    (aten.baddbmm.default, aten.baddbmm.out),
+):
     RULES[_op] = _into(_op, _out)
 
 LIBRARY = (  # what a library does better than loops of ours
     "convolution_backward", "mv", "addmv", "dot", "vdot", "linear", "_scaled_dot_product_flash_attention_for_cpu",
-    "_scaled_dot_product_flash_attention_for_cpu_backward", "_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_backward",
+    "_scaled_dot_product_flash_attention_for_cpu_backward", "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_backward",
     "_scaled_dot_product_efficient_attention", "_scaled_dot_product_efficient_attention_backward", "_scaled_dot_product_cudnn_attention",
     "_scaled_dot_product_cudnn_attention_backward", "_scaled_dot_product_fused_attention_overrideable", "scaled_dot_product_attention",
     "_scaled_mm", "_int_mm", "mkldnn_rnn_layer", "mkldnn_rnn_layer_backward", "lstm", "gru", "_cudnn_rnn", "_thnn_fused_lstm_cell",
@@ -50,4 +56,3 @@ for _name in LIBRARY:
     for _op in overloads(_name):
         if not _op._schema.is_mutable:
             RULES[_op] = _library(_op)
-

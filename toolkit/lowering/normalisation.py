@@ -18,7 +18,9 @@ from .view import reshaped
 
 
 @lowers("native_batch_norm.default")
-def native_batch_norm(b: Builder, x: TensorBox, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float) -> Any:
+def native_batch_norm(
+    b: Builder, x: TensorBox, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> Any:
     if not is_float(x.dtype) or len(x.size) < 2 or (not training and running_mean is None):
         return NotImplemented
     dtype, values = compute_dtype(x.dtype), cast(b, x, compute_dtype(x.dtype))
@@ -40,7 +42,9 @@ def native_batch_norm(b: Builder, x: TensorBox, weight: Any, bias: Any, running_
     return cast(b, result, x.dtype), *[full(b, (v.shape[0],), 0, v.dtype, x.device) for v in b.val[1:]]
 
 
-def _update(b: Builder, running_mean: Any, running_var: Any, centre: TensorBox, spread: TensorBox, momentum: float, n: Any, dtype: torch.dtype) -> None:
+def _update(
+    b: Builder, running_mean: Any, running_var: Any, centre: TensorBox, spread: TensorBox, momentum: float, n: Any, dtype: torch.dtype
+) -> None:
     """running = (1 - momentum) running + momentum new; the variance unbiased."""
     unbiased = elementwise(b, lambda v, k: ops.truediv(ops.mul(v, k), ops.sub(k, ops.constant(1, dtype))), (spread, n), dtype)
     for running, new in ((running_mean, centre), (running_var, unbiased)):
@@ -48,5 +52,10 @@ def _update(b: Builder, running_mean: Any, running_var: Any, centre: TensorBox, 
             continue
         b.realize(new)
         old = cast(b, running, dtype)
-        mixed = elementwise(b, lambda o, v: ops.add(ops.mul(o, ops.constant(1 - momentum, dtype)), ops.mul(v, ops.constant(momentum, dtype))), (old, new), dtype)
+        mixed = elementwise(
+            b,
+            lambda o, v: ops.add(ops.mul(o, ops.constant(1 - momentum, dtype)), ops.mul(v, ops.constant(momentum, dtype))),
+            (old, new),
+            dtype,
+        )
         copy_(b, running, cast(b, mixed, running.dtype))

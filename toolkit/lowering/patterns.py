@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -154,7 +155,9 @@ def _is_plain_attention(q: Any, k: Any, v: Any) -> bool:
     return same and tuple(a.shape[:2]) == tuple(b.shape[:2]) == tuple(c.shape[:2]) and a.shape[3] == b.shape[3] and b.shape[2] == c.shape[2]
 
 
-TORCH_ROWS = (Row("attention", MATMUL, _attention, "softmax(s q kᵀ) v is what scaled_dot_product_attention computes, without keeping the weights"),)
+TORCH_ROWS = (
+    Row("attention", MATMUL, _attention, "softmax(s q kᵀ) v is what scaled_dot_product_attention computes, without keeping the weights"),
+)
 
 
 # -- functional ATen --------------------------------------------------------------------------------------------------
@@ -209,7 +212,7 @@ def _cat_of_neighbours(node: Node) -> Node | None:
     rank = _value(source).dim()
     if along % rank != dim % rank or any(s[0] is not source or s[1] % rank != dim % rank for s in slices):  # type: ignore[index]
         return None
-    if any(a[3] != b[2] for a, b in zip(slices, slices[1:], strict=False)):  # type: ignore[index]
+    if any(a[3] != b[2] for a, b in itertools.pairwise(slices)):  # type: ignore[index]
         return None
     whole = _made(node, aten.slice.Tensor, (source, along, first, slices[-1][3]), {}, [])  # type: ignore[index]
     whole.meta["val"] = _value(source).narrow(along, first, slices[-1][3] - first)  # type: ignore[index]

@@ -18,7 +18,8 @@ from .table import RULES, lowers, overloads
 
 CHEAP = ("reciprocal", "sqrt", "rsqrt")
 FLOAT_UNARY = (
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "lgamma", "log", "log10",
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "lgamma", "log",
+    "log10",
     "log1p", "log2", "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
 )  # fmt: skip
 
@@ -35,7 +36,13 @@ def _float_unary(name: str) -> Callable[..., Any]:
 
 for _name in FLOAT_UNARY:
     lowers(f"{_name}.default")(_float_unary(_name))
-for _name, _same in (("special_erfinv", "erfinv"), ("special_expit", "sigmoid"), ("special_exp2", "exp2"), ("special_expm1", "expm1"), ("special_log1p", "log1p")):
+for _name, _same in (
+    ("special_erfinv", "erfinv"),
+    ("special_expit", "sigmoid"),
+    ("special_exp2", "exp2"),
+    ("special_expm1", "expm1"),
+    ("special_log1p", "log1p"),
+):
     lowers(f"{_name}.default")(_float_unary(_same))
 
 
@@ -111,12 +118,12 @@ def signbit(b: Builder, x: TensorBox) -> TensorBox:
 
 @lowers("isnan.default")
 def isnan(b: Builder, x: TensorBox) -> TensorBox:
-    return _float_test(b, x, lambda v: ops.isnan(v), False)
+    return _float_test(b, x, ops.isnan, False)
 
 
 @lowers("isinf.default")
 def isinf(b: Builder, x: TensorBox) -> TensorBox:
-    return _float_test(b, x, lambda v: ops.isinf(v), False)
+    return _float_test(b, x, ops.isinf, False)
 
 
 @lowers("isfinite.default")
@@ -302,8 +309,8 @@ def pow_scalar(b: Builder, x: TensorBox, exponent: Any) -> TensorBox:
 
 
 POWERS: dict[float, Callable[[Value], Value]] = {  # as eager special-cases them
-    0.0: lambda v: v, 1.0: lambda v: v, 2.0: lambda v: ops.mul(v, v), 3.0: lambda v: ops.mul(ops.mul(v, v), v), 0.5: lambda v: ops.sqrt(v),
-    -0.5: lambda v: ops.rsqrt(v), -1.0: lambda v: ops.reciprocal(v), -2.0: lambda v: ops.reciprocal(ops.mul(v, v)),
+    0.0: lambda v: v, 1.0: lambda v: v, 2.0: lambda v: ops.mul(v, v), 3.0: lambda v: ops.mul(ops.mul(v, v), v), 0.5: ops.sqrt,
+    -0.5: ops.rsqrt, -1.0: ops.reciprocal, -2.0: lambda v: ops.reciprocal(ops.mul(v, v)),
 }  # fmt: skip
 
 
@@ -357,9 +364,9 @@ def _logical(name: str, op: Callable[[Value, Value], Value]) -> None:
         return elementwise(b, op, (as_bool(b, x), as_bool(b, y)), torch.bool)
 
 
-_logical("logical_and", lambda p, q: ops.logical_and(p, q))
-_logical("logical_or", lambda p, q: ops.logical_or(p, q))
-_logical("logical_xor", lambda p, q: ops.ne(p, q))
+_logical("logical_and", ops.logical_and)
+_logical("logical_or", ops.logical_or)
+_logical("logical_xor", ops.ne)
 
 
 def _bitwise(name: str, of_bools: Callable[[Value, Value], Value]) -> None:
@@ -369,9 +376,9 @@ def _bitwise(name: str, of_bools: Callable[[Value, Value], Value]) -> None:
         return elementwise(b, of_bools if dtype is torch.bool else getattr(ops, name), (x, y), dtype)
 
 
-_bitwise("bitwise_and", lambda p, q: ops.logical_and(p, q))
-_bitwise("bitwise_or", lambda p, q: ops.logical_or(p, q))
-_bitwise("bitwise_xor", lambda p, q: ops.ne(p, q))
+_bitwise("bitwise_and", ops.logical_and)
+_bitwise("bitwise_or", ops.logical_or)
+_bitwise("bitwise_xor", ops.ne)
 RULES.update({op: RULES[torch.ops.aten.bitwise_and.Tensor] for op in overloads("__and__")})
 RULES.update({op: RULES[torch.ops.aten.bitwise_or.Tensor] for op in overloads("__or__")})
 RULES.update({op: RULES[torch.ops.aten.bitwise_xor.Tensor] for op in overloads("__xor__")})
@@ -470,7 +477,9 @@ def lerp(b: Builder, start: TensorBox, end: TensorBox, weight: Any) -> TensorBox
 
 
 @lowers("_to_copy.default")
-def to_copy(b: Builder, x: TensorBox, dtype: torch.dtype | None = None, device: Any = None, memory_format: Any = None, **other: Any) -> TensorBox:
+def to_copy(
+    b: Builder, x: TensorBox, dtype: torch.dtype | None = None, device: Any = None, memory_format: Any = None, **other: Any
+) -> TensorBox:
     if device is not None and b.val.device != x.device:
         return NotImplemented
     return convert(b, x, dtype or x.dtype)

@@ -60,7 +60,9 @@ class Window:
         return found
 
 
-def _max_pool(b: Builder, x: TensorBox, kernel: Any, stride: Any, padding: Any, dilation: Any, n: int, size: Sequence[Expr], positions: bool) -> Any:
+def _max_pool(
+    b: Builder, x: TensorBox, kernel: Any, stride: Any, padding: Any, dilation: Any, n: int, size: Sequence[Expr], positions: bool
+) -> Any:
     kernel = spread(kernel, n)
     stride, padding, dilation = spread(stride, n, kernel), spread(padding, n), spread(dilation, n)
     if math.prod(kernel) > LARGEST_WINDOW or x.dtype is torch.bool or x.dtype.is_complex:
@@ -120,11 +122,15 @@ def _first_in_window(padding: Sequence[int], dilation: Sequence[int]) -> bool:
 
 
 @lowers("max_pool2d.default")
-def max_pool2d(b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+def max_pool2d(
+    b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Any:
     return _max_pool(b, x, kernel, stride, padding, dilation, 2, exprs(b.val.shape), False)
 
 
-def _avg_pool(b: Builder, x: TensorBox, kernel: Any, stride: Any, padding: Any, count_include_pad: bool, divisor: int | None, n: int) -> Any:
+def _avg_pool(
+    b: Builder, x: TensorBox, kernel: Any, stride: Any, padding: Any, count_include_pad: bool, divisor: int | None, n: int
+) -> Any:
     kernel = spread(kernel, n)
     stride, padding = spread(stride, n, kernel), spread(padding, n)
     if math.prod(kernel) > LARGEST_WINDOW or not is_float(x.dtype):
@@ -162,19 +168,37 @@ def _divisor(window: Window, index: Index, count_include_pad: bool, divisor: int
 
 
 @lowers("avg_pool2d.default")
-def avg_pool2d(b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
-               divisor_override: int | None = None) -> Any:
+def avg_pool2d(
+    b: Builder,
+    x: TensorBox,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
     return _avg_pool(b, x, kernel, stride, padding, count_include_pad, divisor_override, 2)
 
 
 @lowers("avg_pool3d.default")
-def avg_pool3d(b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
-               divisor_override: int | None = None) -> Any:
+def avg_pool3d(
+    b: Builder,
+    x: TensorBox,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
     return _avg_pool(b, x, kernel, stride, padding, count_include_pad, divisor_override, 3)
 
 
 @lowers("avg_pool1d.default")
-def avg_pool1d(b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> Any:
+def avg_pool1d(
+    b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
+) -> Any:
     return _avg_pool(b, x, kernel, stride, padding, count_include_pad, None, 1)
 
 

@@ -110,7 +110,14 @@ def size_value(e: sympy.Expr, dtype: torch.dtype) -> Value:
     if e.is_number:
         return ops.constant(float(e), dtype)
     parts = [size_value(a, dtype) for a in e.args]
-    fold = {"Add": ops.add, "Mul": ops.mul, "IntTrueDiv": ops.truediv, "FloatTrueDiv": ops.truediv, "Pow": ops.pow, "FloatPow": ops.pow}.get(type(e).__name__)
+    fold = {
+        "Add": ops.add,
+        "Mul": ops.mul,
+        "IntTrueDiv": ops.truediv,
+        "FloatTrueDiv": ops.truediv,
+        "Pow": ops.pow,
+        "FloatPow": ops.pow,
+    }.get(type(e).__name__)
     if type(e).__name__ == "ToFloat":
         return parts[0]
     if fold is None:
@@ -118,8 +125,15 @@ def size_value(e: sympy.Expr, dtype: torch.dtype) -> Value:
     return functools.reduce(fold, parts)
 
 
-def elementwise(b: Builder, fn: Callable[..., Value], operands: Sequence[Any], dtype: torch.dtype, result: torch.dtype | None = None,
-                heavy: bool = False, rounded: bool = False) -> TensorBox:
+def elementwise(
+    b: Builder,
+    fn: Callable[..., Value],
+    operands: Sequence[Any],
+    dtype: torch.dtype,
+    result: torch.dtype | None = None,
+    heavy: bool = False,
+    rounded: bool = False,
+) -> TensorBox:
     """`fn` of the broadcast operands, each loaded as `dtype`; its value is of `result` (default `dtype`)."""
     tensors = [o for o in operands if isinstance(o, TensorBox)]
     size = broadcast([t.size for t in tensors])

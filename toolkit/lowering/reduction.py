@@ -27,7 +27,9 @@ def axes(x: TensorBox, dim: Any) -> list[int]:
     return sorted({wrapped(d, len(x.size)) for d in dims} & set(range(len(x.size))))
 
 
-def reduced(b: Builder, kind: Any, x: TensorBox, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None, output: int = 0) -> TensorBox:
+def reduced(
+    b: Builder, kind: Any, x: TensorBox, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None, output: int = 0
+) -> TensorBox:
     """`kind` over `dim`; the result is of `dtype` (default that of `x`)."""
     dims = axes(x, dim)
     kept = [d for d in range(len(x.size)) if d not in dims]
@@ -42,7 +44,9 @@ def reduced(b: Builder, kind: Any, x: TensorBox, dim: Any = None, keepdim: bool 
         return load(tuple(full))
 
     ranges = [x.size[d] for d in kept]
-    result = b.reduction(kind, inner, ranges, [x.size[d] for d in dims], dtype or x.dtype, x.dtype, (x,), output, None if keepdim else b.eager_stride(ranges))
+    result = b.reduction(
+        kind, inner, ranges, [x.size[d] for d in dims], dtype or x.dtype, x.dtype, (x,), output, None if keepdim else b.eager_stride(ranges)
+    )
     return reshaped(result, [ONE if d in dims else x.size[d] for d in range(rank)]) if keepdim else result
 
 
@@ -258,7 +262,9 @@ def native_layer_norm(b: Builder, x: TensorBox, shape: Sequence[Any], weight: Te
 
 
 @lowers("linalg_vector_norm.default")
-def vector_norm(b: Builder, x: TensorBox, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> TensorBox:
+def vector_norm(
+    b: Builder, x: TensorBox, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> TensorBox:
     result = dtype or x.dtype
     if not is_float(result) or not is_float(x.dtype) or (not axes(x, dim)):
         return NotImplemented
@@ -268,7 +274,7 @@ def vector_norm(b: Builder, x: TensorBox, ord: float = 2, dim: Any = None, keepd
 
 def _norm(b: Builder, x: TensorBox, ord: float, dim: Any, keepdim: bool) -> TensorBox:
     """Of absolute values `x`."""
-    if ord == math.inf or ord == -math.inf:
+    if ord in (math.inf, -math.inf):
         return extreme(b, "max" if ord > 0 else "min", x, dim, keepdim)
     if ord == 0:
         nonzero = elementwise(b, lambda v: ops.ne(v, ops.constant(0, x.dtype)), (x,), x.dtype, torch.bool)

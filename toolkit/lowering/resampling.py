@@ -80,7 +80,9 @@ def _nearest(n: int, exact: bool) -> Callable[..., Any]:
         axes = [Axis(s, t, f) for s, t, f in zip(x.size[-n:], exprs(output), given[:n], strict=True)]
         load, skip = x.loader(), len(x.size) - n
         size = (*x.size[:skip], *exprs(output))
-        return b.pointwise(lambda i: load((*i[:skip], *[a.nearest(v, exact) for a, v in zip(axes, i[skip:], strict=True)])), size, x.dtype, (x,))
+        return b.pointwise(
+            lambda i: load((*i[:skip], *[a.nearest(v, exact) for a, v in zip(axes, i[skip:], strict=True)])), size, x.dtype, (x,)
+        )
 
     return rule
 
@@ -91,8 +93,9 @@ for _n in (1, 2, 3):
 
 
 @lowers("upsample_bilinear2d.default")
-def upsample_bilinear2d(b: Builder, x: TensorBox, output: Sequence[Any], align_corners: bool, scale_h: float | None = None,
-                        scale_w: float | None = None) -> Any:
+def upsample_bilinear2d(
+    b: Builder, x: TensorBox, output: Sequence[Any], align_corners: bool, scale_h: float | None = None, scale_w: float | None = None
+) -> Any:
     if not is_float(x.dtype) or x.dtype is torch.float64:
         return NotImplemented
     size, dtype = (*x.size[:2], *exprs(output)), compute_dtype(x.dtype)

@@ -30,7 +30,16 @@ def wrapped(dim: int, rank: int) -> int:
 # -- whole-tensor views -----------------------------------------------------------------------------------------------
 
 
-@lowers("alias.default", "detach.default", "lift_fresh.default", "_conj.default", "conj.default", "resolve_conj.default", "resolve_neg.default", "lift.default")
+@lowers(
+    "alias.default",
+    "detach.default",
+    "lift_fresh.default",
+    "_conj.default",
+    "conj.default",
+    "resolve_conj.default",
+    "resolve_neg.default",
+    "lift.default",
+)
 def alias(b: Builder, x: TensorBox) -> TensorBox:
     return NotImplemented if x.dtype.is_complex else view_of(x, x.size, lambda index: index)
 
@@ -222,7 +231,8 @@ def unfold(b: Builder, x: TensorBox, dim: int, size: int, step: int) -> TensorBo
 
 @lowers("as_strided.default", "as_strided_copy.default")
 def as_strided(b: Builder, x: TensorBox, size: Sequence[Any], stride: Sequence[Any], offset: Any = None) -> TensorBox:
-    """Through the memory of its buffer, which must lie as eager's does; an input starts at its first element, so its offset must be that too."""
+    """Through the memory of its buffer, which must lie as eager's does; an input starts at its first element, so its offset must be that
+    too."""
     source = b.node.args[0].meta["val"] if b.node is not None else None
     if source is None or isinstance(x.storage.data, InputBuffer):  # an input's own offset is not known
         return NotImplemented
