@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import sympy
 
-from ..loops.index import Expr
+from ..loops.index import Expr, is_constant
 from ..loops.layout import product
 from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
 from ..scheduling.stages import loops
@@ -93,8 +93,12 @@ class CppLoops(Reductions):
 
     def _columns(self) -> None:
         """The last x loop goes by blocks of lanes."""
-        x, pragma = self.x(), self._parallel()
+        x, pragma = self.x(), "" if self.tiling.shared else self._parallel()
         lane, size = x[-1]
+        if self.one_block():
+            with self.loops(x[:-1], pragma):
+                self._stages()
+            return
         with self.loops(x[:-1], pragma):
             if len(x) == 1 and pragma:
                 self.pragma(pragma)
@@ -187,12 +191,21 @@ class CppLoops(Reductions):
     def lanes(self) -> Iterator[None]:
         """A loop over the lanes of a block of columns."""
         (v, _) = lane = self.x()[-1]
-        with self.loops([lane], "omp simd", {v: (f"{v}b", f"{v}e")}):
+        with self.loops([lane], "omp simd", {} if self.one_block() else {v: (f"{v}b", f"{v}e")}):
             yield
+
+    def one_block(self) -> bool:
+        """All columns are lanes of one block."""
+        size = self.x()[-1][1]
+        return is_constant(size) and int(size) <= LANES
+
+    def width(self) -> int:
+        """Lanes of a block."""
+        return int(self.x()[-1][1]) if self.one_block() else LANES
 
     def lane(self) -> str:
         v = self.x()[-1][0]
-        return f"[{v} - {v}b]"
+        return f"[{v}]" if self.one_block() else f"[{v} - {v}b]"
 
     def local(self, name: str, index: Expr, value: Written) -> Written:
         """An outer value that later nodes read: a constant of the loop's body, or an array with an element a lane."""
@@ -200,7 +213,7 @@ class CppLoops(Reductions):
         if self.tiling.form != "columns":
             self.statement(f"const {C_TYPES[value.dtype]} {name} = {value.text};")
             return Written(name, value.dtype, level=0 if self.group.is_reduction else INNERMOST)
-        self.arrays.line(f"{C_TYPES[value.dtype]} {name}[{LANES}];")
+        self.arrays.line(f"{C_TYPES[value.dtype]} {name}[{self.width()}];")
         self.statement(f"{name}{self.lane()} = {value.text};")
         kept = self.lasting[(name, index)] = Written(name + self.lane(), value.dtype)
         return kept

@@ -21,7 +21,7 @@ from ..scheduling.loop_order import flat_position
 from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
 from .cpp_ops import FLOATS, binary, cast, compute_dtype, literal, zero
 from .cpp_prelude import C_TYPES
-from .tiling import LANES, PARTIAL, PARTIAL_ROWS, Tiling
+from .tiling import PARTIAL, PARTIAL_ROWS, Tiling
 from .walk import ATOM, INNERMOST, COMPARISON, PRODUCT, SUM, UNARY, Walker, Written
 from .writer import Writer
 
@@ -85,7 +85,7 @@ class Reductions(Walker):
     def _loop(self, nodes: list[SchedulerNode]) -> None:
         self.accumulators: list[Accumulator] = []
         self.results: list[tuple[SchedulerNode, str, Expr, Written]] = []
-        shared = self.tiling.form == "whole" and bool(self.tiling.parallel)
+        shared = self.tiling.shared and bool(self.tiling.parallel)
         levels = ["_share"] * shared + ["_block"] * self._sums_long(nodes)
         self.level = levels[-1] if levels else ""
         before, self.out = self.out, Writer()
@@ -145,15 +145,15 @@ class Reductions(Walker):
     def _declare(self, out: Writer, level: str) -> None:
         for a in self.accumulators:
             if self.tiling.form == "columns":
-                out.line(f"{C_TYPES[a.dtype]} {a.name}{level}[{LANES}];")
-                out.line(f"for (int64_t j = 0; j < {LANES}; ++j) {a.name}{level}[j] = {a.initial};")
+                out.line(f"{C_TYPES[a.dtype]} {a.name}{level}[{self.width()}];")
+                out.line(f"for (int64_t j = 0; j < {self.width()}; ++j) {a.name}{level}[j] = {a.initial};")
             else:
                 out.line(f"{C_TYPES[a.dtype]} {a.name}{level} = {a.initial};")
 
     def _combine(self, out: Writer, inner: str, outer: str) -> None:
         for a in self.accumulators:
             if self.tiling.form == "columns":
-                out.line(f"for (int64_t j = 0; j < {LANES}; ++j) {a.combine.format(f'{a.name}{outer}[j]', f'{a.name}{inner}[j]')}")
+                out.line(f"for (int64_t j = 0; j < {self.width()}; ++j) {a.combine.format(f'{a.name}{outer}[j]', f'{a.name}{inner}[j]')}")
             else:
                 out.line(a.combine.format(a.name + outer, a.name + inner))
 
@@ -173,17 +173,20 @@ class Reductions(Walker):
         text = f"({self.expr(size)})" if size.is_Add else self.expr(size)
         shares = self.fresh("shares")
         around.line(f"const int {shares} = shares_of({self.expr(self.tiling.work)});")
+        lanes = f"[{self.width()}]" if self.tiling.form == "columns" else ""
         for a in self.accumulators:
-            around.line(f"{C_TYPES[a.dtype]} {a.name}_shares[{MOST_SHARES}];")
+            around.line(f"{C_TYPES[a.dtype]} {a.name}_shares[{MOST_SHARES}]{lanes};")
         self.pragma(f"omp parallel for num_threads({shares})")
         with around.block(f"for (int64_t share = 0; share < {shares}; ++share)"):
             around.line(f"const int64_t {v}_begin = {text} * share / {shares}, {v}_end = {text} * (share + 1) / {shares};")
             self._declare(around, "_share")
             around.include(nest)
+            each, lane = (f"for (int64_t j = 0; j < {self.width()}; ++j) ", "[j]") if lanes else ("", "")
             for a in self.accumulators:
-                around.line(f"{a.name}_shares[share] = {a.name}_share;")
+                around.line(f"{each}{a.name}_shares[share]{lane} = {a.name}_share{lane};")
         for a in self.accumulators:
-            around.line(f"for (int share = 0; share < {shares}; ++share) {a.combine.format(a.name, a.name + '_shares[share]')}")
+            joined = a.combine.format(a.name + lane, f"{a.name}_shares[share]{lane}")
+            around.line(f"for (int share = 0; share < {shares}; ++share) {each}{joined}")
         return around
 
     def accumulate(self, kind: str, dtype: torch.dtype, value: Written) -> Written:

@@ -37,7 +37,7 @@ COSTLY = frozenset(
 @dataclass(frozen=True)
 class Tiling:
     """`parallel`: "" (one thread), "always", or the size expression in `work` compared with GRAIN at run time. `collapse` is how many outer
-    loops are shared out together. For tiles, `turned` is the number of the x loop that `reads` walk memory along."""
+    loops are shared out together; or `shared`: it is each loop over r that is shared out. For tiles, `turned` is the number of the x loop that `reads` walk memory along."""
 
     form: Form
     parallel: Literal["", "always", "sometimes"] = ""
@@ -45,6 +45,7 @@ class Tiling:
     work: Expr = sympy.Integer(0)
     turned: int = 0
     reads: frozenset[Access] = frozenset()
+    shared: bool = False
 
 
 def choose(group: FusedSchedulerNode, hints: Hints, serial: bool = False) -> Tiling:
@@ -57,10 +58,11 @@ def choose(group: FusedSchedulerNode, hints: Hints, serial: bool = False) -> Til
     form: Form = "flat" if not group.is_reduction else _reduction_form(group, hints, serial)
     weight = max(cost(n.trace.counts) for n in group.nodes)
     work = group.numel() * weight
-    if serial or not _shares(group, form):
+    if serial or not (form == "whole" or group.domain.x):
         return Tiling(form)
-    loops = _shared_loops(group, form)
-    return Tiling(form, _parallel(work), _collapse(loops, hints), work)
+    shared = form == "whole" or (form == "columns" and _few_columns(group, hints))
+    loops = _outer_loops(group, form)
+    return Tiling(form, _parallel(work), 1 if shared else _collapse(loops, hints), work, shared=shared)
 
 
 def _turned(group: FusedSchedulerNode, hints: Hints) -> tuple[int, frozenset[Access]] | None:
@@ -93,17 +95,20 @@ def _parallel(work: Expr) -> Literal["", "always", "sometimes"]:
     return "sometimes"
 
 
-def _shares(group: FusedSchedulerNode, form: Form) -> bool:
-    return form == "whole" or bool(group.domain.x)
-
-
-def _shared_loops(group: FusedSchedulerNode, form: Form) -> Sequence[Expr]:
+def _outer_loops(group: FusedSchedulerNode, form: Form) -> Sequence[Expr]:
     x = group.domain.x
     if form == "flat":
         return x[:-1] or x
     if form == "columns":
-        return (*x[:-1], (x[-1] + LANES - 1) / LANES)
+        return (*x[:-1], x[-1] / LANES)
     return x if form == "rows" else group.domain.r[:1]
+
+
+def _few_columns(group: FusedSchedulerNode, hints: Hints) -> bool:
+    """Too few blocks of columns to share out, and rows enough."""
+    *others, last = group.domain.x
+    blocks = hint(product(others), hints) * -(-hint(last, hints) // LANES)
+    return blocks < 4 and hint(group.domain.r[0], hints) >= 512 and not any(n.is_scan for n in group.nodes)
 
 
 def _collapse(loops: Sequence[Expr], hints: Hints) -> int:
