@@ -105,7 +105,7 @@ static void suspect_dicts(Watch *w) {
 
 static uint64_t class_version(PyObject *cls) { /* 0: it has none */
     PyTypeObject *type = (PyTypeObject *)cls;
-    _PyType_Lookup(type, interned_name); /* gives it one, if it can have one */
+    if (!PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG)) _PyType_Lookup(type, interned_name); /* gives it one, if it can have one */
     return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
 }
 
