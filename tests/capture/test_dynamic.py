@@ -1,5 +1,7 @@
 """Sizes and integers that vary become symbols at the second compilation; everything else stays a number."""
 
+import math
+
 import torch
 from eager import Captured, check
 from fuselab.toolkit.events import DimensionMadeDynamic, DimensionSpecialised
@@ -138,17 +140,29 @@ def test_what_item_gave_is_no_reason_to_compile_again():
     assert len(captured.graphs) == 3
 
 
-def test_a_float_that_decides_is_a_constant():
+def test_a_float_that_decides_is_guarded_on_the_outcome():
     def fn(x, p):
-        if p > 0.5:
+        if 2 * p > 1:
             return x * p
-        return torch.nn.functional.dropout(x, p, training=False)
+        return x - p
+
+    captured = Captured(fn)
+    for p in (0.25, 0.75, 0.8, 0.3, 0.1, 0.9):
+        x = rows(2)
+        assert torch.equal(captured(x, p), fn(x, p))
+    assert len(captured.graphs) == 3
+
+
+def test_a_float_that_something_needs_is_a_constant():
+    def fn(x, p):
+        return x * math.sqrt(p) + round(p), torch.nn.functional.dropout(x, p, training=False)
 
     captured = Captured(fn)
     for p in (0.25, 0.75, 0.8, 0.25):
         x = rows(2)
-        assert torch.equal(captured(x, p), fn(x, p))
+        assert torch.equal(captured(x, p)[0], fn(x, p)[0])
     assert len(captured.graphs) == 3
+    assert not captured.breaks
 
 
 def test_a_float_beside_integers_is_a_constant():

@@ -72,6 +72,8 @@ class Capture:
         return Skip(f"still not settled after {MOST_ATTEMPTS} attempts")
 
     def _note(self, frame: FrameView, record: CodeRecord, broken: BreakGraph) -> None:
+        if record.without_floats(broken):
+            return
         step = broken.at if broken.at is not None else broken.step
         if self.fullgraph:
             place = broken.lines[0] if broken.lines else None

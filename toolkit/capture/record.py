@@ -82,5 +82,19 @@ class CodeRecord:
     breaks: dict[int, BreakGraph] = field(default_factory=dict)
     specialised: set[str] = field(default_factory=set)  # sources of what must be a constant here
 
+    floats: set[str] = field(default_factory=set)  # sources of floats that are inputs of the graph
+    tried: BreakGraph | None = None  # a break met with floats as inputs: does it go away with constants?
+
+    def without_floats(self, broken: BreakGraph) -> bool:
+        """Trace again with constants for the floats that vary? Once, if the break may be because of them; if it is not, they are inputs again."""
+        if self.tried is None and self.floats - self.specialised and broken.id.startswith("unsupported"):
+            self.tried = broken
+            self.specialised |= self.floats
+            return True
+        if self.tried is not None and self.floats and (broken.id, broken.step) == (self.tried.id, self.tried.step):
+            self.specialised -= self.floats
+            self.floats = set()
+        return False
+
     def breaks_at(self, step: int) -> bool:
         return step in self.breaks

@@ -1,7 +1,8 @@
 """Floats that vary between calls (what `.item()` gave, a learning rate): inputs of the graph, as tensors without dimensions.
 
 Float64 arithmetic of such a tensor is that of Python's floats, and beside a float32 or float64 tensor with dimensions it counts as
-a number. Whatever goes further (a comparison, a function that wants a number) makes the value a constant again, in a new trace.
+a number. A comparison with a number is decided now, with a guard on the outcome.
+Whatever goes further (a function that wants a number) makes the value a constant again, in a new trace.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import torch
 from ... import shapes
 from ...events import DimensionMadeDynamic, emit
 from ..breaks import Restart
-from ..guards import GuardKind
+from ..assumptions import GuardKind, Predicate
 from ..source import CallSource
+from ..operations import COMPARE
 from .base import Args, Kwargs, VariableTracker
 from .shape import SymbolicVariable
 from .tensor import TensorVariable
@@ -37,11 +39,11 @@ def as_scalar_tensor(value: float) -> torch.Tensor:
 
 
 class FloatVariable(VariableTracker):
-    """`tensor` is the float in the graph; `value` what it is in this call; `origin` the text of the source it all depends on."""
+    """`tensor` is the float in the graph; `formula` computes it from the floats at `roots`: sources, with their values in this call."""
 
-    def __init__(self, tensor: TensorVariable, origins: frozenset[str], source: Source | None = None) -> None:
+    def __init__(self, tensor: TensorVariable, roots: tuple[tuple[Source, float], ...], formula: Callable[..., float], source: Source | None = None) -> None:
         super().__init__(source)
-        self.tensor, self.origins = tensor, origins
+        self.tensor, self.roots, self.formula = tensor, roots, formula
 
     def describe(self) -> str:
         return self.source.text() if self.source else "a float that varies"
@@ -54,38 +56,67 @@ class FloatVariable(VariableTracker):
 
     def settle(self, tx: Interpreter) -> Any:
         """The value is needed: trace again with the floats it comes from as constants."""
-        tx.trace.record.specialised |= self.origins
+        tx.trace.record.specialised.update(root.text() for root, _ in self.roots)
         raise Restart
 
+    # -- arithmetic -----------------------------------------------------------------------------------------------------------
+
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
-        return self._apply(tx, op, other, lambda mine, theirs: [mine, theirs])
+        return self._apply(tx, op, other, False)
 
     def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
-        return self._apply(tx, op, other, lambda mine, theirs: [theirs, mine])
+        return self._apply(tx, op, other, True)
 
-    def _apply(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker, order: Callable[..., list[VariableTracker]]) -> VariableTracker | None:
+    def _apply(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker, swapped: bool) -> VariableTracker | None:
         if isinstance(other, TensorVariable):
-            return tx.graph.call_function(op, order(self.tensor, other)) if op in _BESIDE_TENSORS and _takes_scalars(other) else self.settle(tx)
-        plain = _EXACT.get(op)
-        if plain is None or not isinstance(other, FloatVariable) and not (other.is_constant() and isinstance(other.constant(), (int, float))):
+            if op not in _BESIDE_TENSORS or not _takes_scalars(other):
+                return self.settle(tx)
+            return tx.graph.call_function(op, [other, self.tensor] if swapped else [self.tensor, other])
+        if not isinstance(other, FloatVariable) and not _is_number(other):
             return self.settle(tx) if isinstance(other, SymbolicVariable) or other.is_constant() else None
-        theirs = other.tensor if isinstance(other, FloatVariable) else tx.wrap_constant(float(other.constant()))
-        made = tx.graph.call_function(plain, order(self.tensor, theirs))
-        origins = self.origins | (other.origins if isinstance(other, FloatVariable) else frozenset())
-        return FloatVariable(made, origins) if isinstance(made, TensorVariable) else self.settle(tx)
+        return self._combined(tx, _EXACT[op], other, swapped) if op in _EXACT else self.settle(tx)
+
+    def _combined(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker, swapped: bool) -> VariableTracker:
+        if isinstance(other, FloatVariable):
+            right, roots, split = other.tensor, other.roots, len(self.roots)
+            formula = lambda *v: op(self.formula(*v[:split]), other.formula(*v[split:]))  # noqa: E731
+        else:
+            number = other.constant()
+            right, roots = tx.wrap_constant(float(number)), ()
+            formula = lambda *v: op(number, self.formula(*v)) if swapped else op(self.formula(*v), number)  # noqa: E731
+        made = tx.graph.call_function(op, [right, self.tensor] if swapped else [self.tensor, right])
+        assert isinstance(made, TensorVariable)
+        return FloatVariable(made, (*self.roots, *roots), formula)
 
     def unary(self, tx: Interpreter, op: Callable[..., Any]) -> VariableTracker | None:
         if op is not operator.neg:
             return self.settle(tx)
         made = tx.graph.call_function(operator.neg, [self.tensor])
         assert isinstance(made, TensorVariable)
-        return FloatVariable(made, self.origins)
+        return FloatVariable(made, self.roots, lambda *v: -self.formula(*v))
+
+    # -- decisions: a guard on the outcome ----------------------------------------------------------------------------------------
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
-        return self.settle(tx)
+        test = COMPARE[op]
+        if isinstance(other, TensorVariable):
+            return tx.graph.call_function(test, [self.tensor, other]) if _takes_scalars(other) else self.settle(tx)
+        if not _is_number(other):
+            return self.settle(tx) if isinstance(other, FloatVariable | SymbolicVariable) else None
+        number = other.constant()
+        return tx.wrap_constant(self._decided(tx, lambda *v: test(self.formula(*v), number), f"{op} {number!r}"))
 
     def truth(self, tx: Interpreter) -> bool:
-        return self.settle(tx)
+        return self._decided(tx, lambda *v: bool(self.formula(*v)), "is not 0")
+
+    def _decided(self, tx: Interpreter, question: Callable[..., bool], text: str) -> bool:
+        if len(self.roots) != 1:
+            return self.settle(tx)
+        source, value = self.roots[0]
+        outcome = question(value)
+        words = text if self.source is not None else f"a float computed from it {text}"
+        tx.guard(GuardKind.CALLABLE, source, Predicate(lambda v: type(v) is float and question(v) is outcome, words if outcome else f"not ({words})"))
+        return outcome
 
     def key(self, tx: Interpreter) -> Hashable:
         return self.settle(tx)
@@ -108,6 +139,10 @@ class FloatVariable(VariableTracker):
         return [self.tensor]
 
 
+def _is_number(value: VariableTracker) -> bool:
+    return value.is_constant() and isinstance(value.constant(), (int, float))
+
+
 def _takes_scalars(tensor: TensorVariable) -> bool:
     """Does the result beside a float64 tensor without dimensions have this tensor's dtype, with the same arithmetic as beside a number?"""
     return tensor.example.dim() > 0 and tensor.example.dtype in (torch.float32, torch.float64)
@@ -126,4 +161,5 @@ def float_input(tx: Interpreter, value: float, source: Source) -> VariableTracke
     node = tx.graph.add_input(text, place, fake, real)
     tensor = TensorVariable(node, fake, place, real)
     tx.graph.remember(tensor, fake)
-    return FloatVariable(tensor, frozenset([text]), source)
+    trace.record.floats.add(text)
+    return FloatVariable(tensor, ((source, value),), float, source)
