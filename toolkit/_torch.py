@@ -46,7 +46,7 @@ _VALIDATOR = "torch.fx.experimental.validator"
 
 @contextlib.contextmanager
 def no_translation_validation() -> Iterator[None]:
-    """ShapeEnv's constructor asks torch's Z3 validator, off by default, whether it is on; that module imports all of torch._dynamo (a second).
+    """ShapeEnv's constructor asks torch's Z3 validator, off by default, whether it is on; that module imports all of torch._dynamo (1 s).
 
     Inside the block the question is answered "off" without the import, unless somebody imported the real thing before."""
     if _VALIDATOR in sys.modules:
@@ -64,8 +64,8 @@ def no_translation_validation() -> Iterator[None]:
 
 @functools.cache
 def settle_structured_log() -> None:
-    """torch's structured log starts with a handler that removes itself at the first record unless somebody asked for the log. Until then every
-    guard would format Python stacks (and import torch._inductor for that): give it its first record now, an empty one."""
+    """torch's structured log starts with a handler that removes itself at the first record unless somebody asked for the log. Until then
+    every guard would format Python stacks (and import torch._inductor for that): give it its first record now, an empty one."""
     trace_structured("fuselab", suppress_context=True, record_logging_overhead=False)
 
 
@@ -73,13 +73,15 @@ def settle_structured_log() -> None:
 def spare_dynamo_import() -> None:
     """Hundreds of torch's own reference functions import torch._dynamo (a second) at their first call, to ask it not to compile them.
 
-    Nothing compiles them while torch._dynamo is not loaded: mark each as its own answer. `_disable_dynamo` keeps that answer in an attribute."""
+    Nothing compiles them while torch._dynamo is not loaded: mark each as its own answer (`_disable_dynamo` keeps it in an attribute)."""
     if "torch._dynamo" in sys.modules:
         return
     vars(torch).setdefault("_dynamo", _DynamoDoor())
     inner = torch._disable_dynamo(spare_dynamo_import.__wrapped__).__code__
     tables = (global_decomposition_table[kind].values() for kind in ("post_autograd", "pre_autograd", "meta"))
-    modules = (m for name, m in list(sys.modules.items()) if name.startswith(("torch._refs", "torch._prims", "torch._decomp", "torch._meta")))
+    modules = (
+        m for name, m in list(sys.modules.items()) if name.startswith(("torch._refs", "torch._prims", "torch._decomp", "torch._meta"))
+    )
     todo = [FakeTensorMode.__torch_dispatch__, *itertools.chain(*tables, *(tuple(vars(m).values()) for m in modules))]
     seen: set[int] = set()
     while todo:
@@ -101,8 +103,8 @@ def _functions_in(fn: types.FunctionType) -> list[types.FunctionType]:
 
 
 class _DynamoDoor:
-    """Stands for the attribute `torch._dynamo` until that package is really imported. Fake tensors look up one setting in it at every operation
-    without a Python meta function; its default needs no import. Anything else opens the door. The real import replaces this object."""
+    """Stands for the attribute `torch._dynamo` until that package is really imported. Fake tensors look up one setting in it at every
+    operation without a Python meta function; its default needs no import. Anything else opens the door; the real import takes this place."""
 
     @property
     def config(self) -> Any:
@@ -174,7 +176,11 @@ def _tensor_offset() -> int | None:
 
 def is_plain(tensor: torch.Tensor) -> bool:
     """Whether a tensor has nothing to it but memory, sizes and strides that are ints."""
-    return type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) and tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+        and tensor.layout is torch.strided
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    )
 
 
 def autocast_state(device_type: str) -> tuple[bool, torch.dtype]:
@@ -226,7 +232,29 @@ def cuda_device_and_stream() -> tuple[Callable[[], int], Callable[[int], int]]:
 
 
 __all__ = [
-    "DataDependentOutputException", "DimDynamic", "DynamicOutputShapeException", "FakeTensor", "FakeTensorConverter", "FakeTensorMode", "FloorDiv", "GuardOnDataDependentSymNode", "LazyGraphModule", "Max", "Min", "Mod", "ModularIndexing", "PythonMod",
-    "SLoc", "ShapeEnv", "Source", "UnsupportedOperatorException", "ValueRanges", "WeakIdKeyDictionary", "below_autograd", "free_unbacked_symbols", "no_translation_validation",
-    "settle_structured_log", "spare_dynamo_import",
+    "DataDependentOutputException",
+    "DimDynamic",
+    "DynamicOutputShapeException",
+    "FakeTensor",
+    "FakeTensorConverter",
+    "FakeTensorMode",
+    "FloorDiv",
+    "GuardOnDataDependentSymNode",
+    "LazyGraphModule",
+    "Max",
+    "Min",
+    "Mod",
+    "ModularIndexing",
+    "PythonMod",
+    "SLoc",
+    "ShapeEnv",
+    "Source",
+    "UnsupportedOperatorException",
+    "ValueRanges",
+    "WeakIdKeyDictionary",
+    "below_autograd",
+    "free_unbacked_symbols",
+    "no_translation_validation",
+    "settle_structured_log",
+    "spare_dynamo_import",
 ]

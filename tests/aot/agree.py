@@ -36,7 +36,9 @@ class Recording(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
-        if name in ("__get__", "size", "stride", "dim", "numel", "is_floating_point", "storage_offset") and not isinstance(result, torch.Tensor):
+        if name in ("__get__", "size", "stride", "dim", "numel", "is_floating_point", "storage_offset") and not isinstance(
+            result, torch.Tensor
+        ):
             return result
         if func is torch.Tensor.register_hook:
             return result
@@ -74,9 +76,13 @@ def compiled(fn, args, dynamic=None, compile_graph=aot.interpret):
     """`fn` traced on twins of `args`; `dynamic`: {argument: (dims,)}. Gives (callable, fake mode)."""
     mode = shapes.fake_mode()
     examples = [
-        shapes.fakify(mode, a, f"arg{i}", dict.fromkeys((dynamic or {}).get(i, ()), "dynamic")) if isinstance(a, torch.Tensor)
-        else shapes.size_symbol(mode, a, f"arg{i}") if i in (dynamic or {}) else a
-        for i, a in enumerate(args)]
+        shapes.fakify(mode, a, f"arg{i}", dict.fromkeys((dynamic or {}).get(i, ()), "dynamic"))
+        if isinstance(a, torch.Tensor)
+        else shapes.size_symbol(mode, a, f"arg{i}")
+        if i in (dynamic or {})
+        else a
+        for i, a in enumerate(args)
+    ]
     with options.using(verify=True):
         return aot.compile(graph_of(fn), examples, compile_graph), mode
 
@@ -109,7 +115,7 @@ def loss_of(outputs):
     total = 0
     for k, o in enumerate(outputs):
         if isinstance(o, torch.Tensor) and o.requires_grad and (o.dtype.is_floating_point or o.dtype.is_complex):
-            weight = torch.linspace(0.5, 1.5 + k, max(o.numel(), 1))[:o.numel()].reshape(o.shape).to(o.dtype)
+            weight = torch.linspace(0.5, 1.5 + k, max(o.numel(), 1))[: o.numel()].reshape(o.shape).to(o.dtype)
             total = total + (o * weight).abs().sum() if o.dtype.is_complex else total + (o * weight).sum()
     torch.set_rng_state(torch_state)
     return total
@@ -136,7 +142,9 @@ def compare(fn, call, make, tol, backward):
     same(memory([*have_in, *have]), memory([*want_in, *want]))
     close(have, want, tol)
     close(have_in, want_in, tol)
-    assert [x.requires_grad for x in have_in if isinstance(x, torch.Tensor)] == [x.requires_grad for x in want_in if isinstance(x, torch.Tensor)]
+    assert [x.requires_grad for x in have_in if isinstance(x, torch.Tensor)] == [
+        x.requires_grad for x in want_in if isinstance(x, torch.Tensor)
+    ]
     if not backward:
         return
     want_loss, have_loss = loss_of([*want, *want_in]), loss_of([*have, *have_in])

@@ -5,11 +5,10 @@ import operator
 import pytest
 import torch
 import torch.nn.functional as F
+from agree import agree, compiled, graph_of
 
 from fuselab.toolkit import aot, shapes
 from fuselab.toolkit.errors import CannotTrace
-
-from agree import agree, compiled, graph_of
 
 torch.manual_seed(0)
 X, Y, V = torch.randn(4, 6), torch.randn(4, 6), torch.randn(6)
@@ -214,14 +213,44 @@ def noop_views_stay_views(x):
     return mid.view(4, 6), mid.view(4, 6)
 
 
-ALL = [(f, (X, Y)) for f in (inplace_add, returns_changed_input, changes_view_of_input, full_slice_then_mutation, copied_then_source_changes, swapped)]
+ALL = [
+    (f, (X, Y))
+    for f in (inplace_add, returns_changed_input, changes_view_of_input, full_slice_then_mutation, copied_then_source_changes, swapped)
+]
 ALL += [(f, (X, V)) for f in (index_put, accumulate)]
-ALL += [(f, (X,)) for f in (
-    returns_view_of_input, returns_view_of_changed_input, changes_view_chain, shares_intermediate, shares_hidden_intermediate, same_intermediate_twice,
-    chunks_of_intermediate, splits_of_input, unbinds_input, single_view_of_intermediate, equal_results_stay_two, changed_after_view,
-    inplace_on_intermediate, detached_intermediate, constants_pass, empty_graph_input, factory_and_constant, bool_and_integer, zeroed_clones,
-    reversed_write_back, argmax_of_transposed_after_inplace, copy_into_fresh, copy_into_other_dtype, expanded, as_strided_view, real_and_imaginary,
-    slice_write, noop_views_stay_views)]
+ALL += [
+    (f, (X,))
+    for f in (
+        returns_view_of_input,
+        returns_view_of_changed_input,
+        changes_view_chain,
+        shares_intermediate,
+        shares_hidden_intermediate,
+        same_intermediate_twice,
+        chunks_of_intermediate,
+        splits_of_input,
+        unbinds_input,
+        single_view_of_intermediate,
+        equal_results_stay_two,
+        changed_after_view,
+        inplace_on_intermediate,
+        detached_intermediate,
+        constants_pass,
+        empty_graph_input,
+        factory_and_constant,
+        bool_and_integer,
+        zeroed_clones,
+        reversed_write_back,
+        argmax_of_transposed_after_inplace,
+        copy_into_fresh,
+        copy_into_other_dtype,
+        expanded,
+        as_strided_view,
+        real_and_imaginary,
+        slice_write,
+        noop_views_stay_views,
+    )
+]
 
 
 @pytest.mark.parametrize(("fn", "args"), ALL, ids=[f.__name__ for f, _ in ALL])
@@ -275,13 +304,25 @@ def test_an_error_of_the_program_is_left_to_eager():
 
 def test_a_symbolic_batch_serves_other_sizes():
     make = lambda n: lambda: [torch.ones(n, 6), torch.full((n, 6), 2.0)]  # noqa: E731
-    call, mode = agree(lambda x, y: (torch.cat([x, y]).softmax(0).view(-1), x.shape[0] * 2, x[1:], x.add_(y)), make(4), dynamic={0: (0,), 1: (0,)}, again=make(4), record=False)
+    _, mode = agree(
+        lambda x, y: (torch.cat([x, y]).softmax(0).view(-1), x.shape[0] * 2, x[1:], x.add_(y)),
+        make(4),
+        dynamic={0: (0,), 1: (0,)},
+        again=make(4),
+        record=False,
+    )
     assert any("==" in g.text for g in shapes.guards(mode))
 
 
 def test_one_symbolic_size_serves_all():
     make = lambda n: lambda: [torch.linspace(0, 1, n * 6).reshape(n, 6)]  # noqa: E731
-    call, mode = agree(lambda x: (x.softmax(0).reshape(-1), x.shape[0] * 2 + 1, x[1:].t(), x.expand(2, -1, -1)), make(4), dynamic={0: (0,)}, again=make(9), record=False)
+    _, mode = agree(
+        lambda x: (x.softmax(0).reshape(-1), x.shape[0] * 2 + 1, x[1:].t(), x.expand(2, -1, -1)),
+        make(4),
+        dynamic={0: (0,)},
+        again=make(9),
+        record=False,
+    )
     assert [g.text for g in shapes.guards(mode)] == ["s0 >= 2"]
 
 
@@ -293,7 +334,10 @@ def test_integer_inputs_are_numbers_or_symbols():
 
 
 def test_numbers_of_eager_from_the_same_seed():
-    agree(lambda x: (F.dropout(x, 0.3, True), torch.rand_like(x), torch.randn(3), torch.bernoulli(x.sigmoid()), x.clone().uniform_()), fresh(X))
+    agree(
+        lambda x: (F.dropout(x, 0.3, True), torch.rand_like(x), torch.randn(3), torch.bernoulli(x.sigmoid()), x.clone().uniform_()),
+        fresh(X),
+    )
 
 
 def test_a_random_draw_nobody_uses_still_advances_the_generator():

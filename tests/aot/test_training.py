@@ -6,9 +6,9 @@ import weakref
 import pytest
 import torch
 import torch.nn.functional as F
+from agree import agree, compiled, grown, recorded
 from torch import nn
 
-from agree import agree, compiled, grown, recorded
 from fuselab.toolkit import aot, options
 from fuselab.toolkit.errors import CannotTrace
 from fuselab.toolkit.events import GraphPartitioned, Recorder
@@ -134,7 +134,9 @@ def attention(x, w, v):
 
 
 def convolution(x, w, v):
-    return F.max_pool2d(F.conv2d(x.view(1, 1, 4, 6), w[:3, :3].reshape(1, 1, 3, 3), padding=1), 2), F.conv1d(x.view(4, 1, 6), v[:3].view(1, 1, 3))
+    return F.max_pool2d(F.conv2d(x.view(1, 1, 4, 6), w[:3, :3].reshape(1, 1, 3, 3), padding=1), 2), F.conv1d(
+        x.view(4, 1, 6), v[:3].view(1, 1, 3)
+    )
 
 
 def norms(x, w, v):
@@ -147,22 +149,59 @@ def views_and_cat(x, w, v):
 
 
 def activations(x, w, v):
-    return F.silu(w), F.gelu(w, approximate="tanh"), F.mish(w), F.softplus(w), F.elu(w), F.hardswish(w), F.leaky_relu(w), F.sigmoid(w), F.logsigmoid(w), F.glu(w, 0), F.celu(w)
+    return (
+        F.silu(w),
+        F.gelu(w, approximate="tanh"),
+        F.mish(w),
+        F.softplus(w),
+        F.elu(w),
+        F.hardswish(w),
+        F.leaky_relu(w),
+        F.sigmoid(w),
+        F.logsigmoid(w),
+        F.glu(w, 0),
+        F.celu(w),
+    )
 
 
 def losses(x, w, v):
     y = x @ w
-    return F.mse_loss(y, x), F.smooth_l1_loss(y, x), F.binary_cross_entropy_with_logits(y, x.sigmoid()), F.kl_div(y.log_softmax(-1), x.softmax(-1), reduction="batchmean"), F.huber_loss(y, x)
+    return (
+        F.mse_loss(y, x),
+        F.smooth_l1_loss(y, x),
+        F.binary_cross_entropy_with_logits(y, x.sigmoid()),
+        F.kl_div(y.log_softmax(-1), x.softmax(-1), reduction="batchmean"),
+        F.huber_loss(y, x),
+    )
 
 
 def reductions(x, w, v):
-    return w.std(), w.var(0), w.mean(1, keepdim=True), w.logsumexp(0), w.prod(1), w.amax(0), w.cumsum(0), w.median(), w.sort(0)[0], w.topk(2)[0], w.norm(dim=1)
+    return (
+        w.std(),
+        w.var(0),
+        w.mean(1, keepdim=True),
+        w.logsumexp(0),
+        w.prod(1),
+        w.amax(0),
+        w.cumsum(0),
+        w.median(),
+        w.sort(0)[0],
+        w.topk(2)[0],
+        w.norm(dim=1),
+    )
 
 
 def resampled(x, w, v):
     y = w.view(1, 1, 6, 6)
-    return (F.interpolate(y, scale_factor=2.0, mode="bilinear"), F.interpolate(y, size=(3, 9), mode="nearest"), F.avg_pool2d(y, 2),
-            F.adaptive_avg_pool2d(y, 3), F.pad(y, (1, 2, 0, 1), mode="reflect"), F.pad(y, (1, 1)), F.pixel_shuffle(y.expand(1, 4, 6, 6), 2))
+    return (
+        F.interpolate(y, scale_factor=2.0, mode="bilinear"),
+        F.interpolate(y, size=(3, 9), mode="nearest"),
+        F.avg_pool2d(y, 2),
+        F.adaptive_avg_pool2d(y, 3),
+        F.pad(y, (1, 2, 0, 1), mode="reflect"),
+        F.pad(y, (1, 1)),
+        F.pixel_shuffle(y.expand(1, 4, 6, 6), 2),
+    )
 
 
 def half_precision(x, w, v):
@@ -171,9 +210,35 @@ def half_precision(x, w, v):
 
 
 PROGRAMS = [
-    mlp, unused_input, mixed_outputs, output_is_input, views_of_parameter, views_of_intermediate, chunked, inplace_on_intermediates, softmax_norm, dropped,
-    plain_buffer_updated, under_no_grad, enable_grad_inside, detach_update, leaf_updated_under_no_grad, double_use, embedding_loss, index_put_grad,
-    where_masked, attention, convolution, norms, views_and_cat, activations, losses, reductions, resampled, half_precision]
+    mlp,
+    unused_input,
+    mixed_outputs,
+    output_is_input,
+    views_of_parameter,
+    views_of_intermediate,
+    chunked,
+    inplace_on_intermediates,
+    softmax_norm,
+    dropped,
+    plain_buffer_updated,
+    under_no_grad,
+    enable_grad_inside,
+    detach_update,
+    leaf_updated_under_no_grad,
+    double_use,
+    embedding_loss,
+    index_put_grad,
+    where_masked,
+    attention,
+    convolution,
+    norms,
+    views_and_cat,
+    activations,
+    losses,
+    reductions,
+    resampled,
+    half_precision,
+]
 LOOSE = {half_precision: 2e-2, reductions: 1e-4}
 
 
@@ -227,7 +292,9 @@ def grows_a_gradient(x, w, v):
     return x.t()
 
 
-@pytest.mark.parametrize("fn", [visible_mutation, mutation_of_history, mutation_through_view, grows_a_gradient, swapped_buffers], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "fn", [visible_mutation, mutation_of_history, mutation_through_view, grows_a_gradient, swapped_buffers], ids=lambda f: f.__name__
+)
 @pytest.mark.parametrize("kind", ["n", "t"])
 def test_a_change_of_an_input_is_part_of_the_history(fn, kind):
     agree(fn, inputs((kind, X), ("p", W), ("p", V)))
@@ -322,7 +389,12 @@ def inside_graph(fn):
     graph = torch.fx.Graph()
     args = graph.placeholder("x"), graph.placeholder("w")
     pair = graph.call_function(fn, args)
-    graph.output((graph.call_function(torch.Tensor.clone, (graph.call_function(lambda p: p[0], (pair,)),)), graph.call_function(lambda p: p[1], (pair,))))
+    graph.output(
+        (
+            graph.call_function(torch.Tensor.clone, (graph.call_function(lambda p: p[0], (pair,)),)),
+            graph.call_function(lambda p: p[1], (pair,)),
+        )
+    )
     return torch.fx.GraphModule(nn.Module(), graph)
 
 
@@ -479,9 +551,17 @@ def test_origins_reach_backward_nodes():
     assert any("gelu" in line.function for line in trail.lines([erf.meta["origin"]]))
 
 
-@pytest.mark.parametrize("fn", [
-    lambda x, w, v: (x @ w).t(), lambda x, w, v: (x @ w)[1:], lambda x, w, v: x @ w, lambda x, w, v: ((x @ w).view(-1), w * 2),
-    lambda x, w, v: F.relu(x @ w).chunk(2, 1)[1] * 1], ids=["transposed", "sliced", "plain", "flat", "chunked"])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, w, v: (x @ w).t(),
+        lambda x, w, v: (x @ w)[1:],
+        lambda x, w, v: x @ w,
+        lambda x, w, v: ((x @ w).view(-1), w * 2),
+        lambda x, w, v: F.relu(x @ w).chunk(2, 1)[1] * 1,
+    ],
+    ids=["transposed", "sliced", "plain", "flat", "chunked"],
+)
 def test_the_caller_may_change_outputs_in_place(fn):
     call, x, w, v = training_call(fn)
     out, w2 = call(x, w, v)[0], param(W)

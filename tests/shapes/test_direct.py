@@ -10,14 +10,39 @@ A, B, V = torch.randn(4, 6).t(), torch.randn(6, 1), torch.randn(6, 4, dtype=torc
 I = torch.randint(1, 5, (6, 4))  # noqa: E741
 M = torch.randn(2, 6, 4)
 SPECIAL = {
-    "addmm.default": (torch.randn(5), A, torch.randn(4, 5)), "baddbmm.default": (torch.randn(2, 6, 5), M, torch.randn(2, 4, 5)),
-    "bmm.default": (M, torch.randn(2, 4, 5)), "mm.default": (A, torch.randn(4, 5)), "as_strided.default": (A, [2, 3], [1, 2]),
-    "expand.default": (B, [3, 6, 4]), "permute.default": (M, [2, 0, 1]), "select.int": (M, 1, 2), "slice.Tensor": (M, 1, 1, 5, 2), "split.Tensor": (M, 2, 1),
-    "split_with_sizes.default": (M, [1, 3], 2), "squeeze.dim": (B, 1), "squeeze.dims": (B, [1]), "sum.dim_IntList": (M, [0, 2], True),
-    "mean.dim": (M, [1]), "amax.default": (M, [1]), "amin.default": (M, [1], True), "any.dim": (M, 1), "transpose.int": (M, 0, 2), "unbind.int": (M, 1),
-    "unsqueeze.default": (M, 1), "view.default": (M, [12, 4]), "pow.Tensor_Scalar": (A, 3), "clamp.default": (A, 0, 1), "clamp_max.default": (A, 1),
-    "clamp_min.default": (A, 1), "t.default": (A,), "bitwise_and.Tensor": (I, I), "bitwise_or.Tensor": (I, I), "bitwise_not.default": (I,),
-    "argmax.default": (M, 1), "argmin.default": (M,)}
+    "addmm.default": (torch.randn(5), A, torch.randn(4, 5)),
+    "baddbmm.default": (torch.randn(2, 6, 5), M, torch.randn(2, 4, 5)),
+    "bmm.default": (M, torch.randn(2, 4, 5)),
+    "mm.default": (A, torch.randn(4, 5)),
+    "as_strided.default": (A, [2, 3], [1, 2]),
+    "expand.default": (B, [3, 6, 4]),
+    "permute.default": (M, [2, 0, 1]),
+    "select.int": (M, 1, 2),
+    "slice.Tensor": (M, 1, 1, 5, 2),
+    "split.Tensor": (M, 2, 1),
+    "split_with_sizes.default": (M, [1, 3], 2),
+    "squeeze.dim": (B, 1),
+    "squeeze.dims": (B, [1]),
+    "sum.dim_IntList": (M, [0, 2], True),
+    "mean.dim": (M, [1]),
+    "amax.default": (M, [1]),
+    "amin.default": (M, [1], True),
+    "any.dim": (M, 1),
+    "transpose.int": (M, 0, 2),
+    "unbind.int": (M, 1),
+    "unsqueeze.default": (M, 1),
+    "view.default": (M, [12, 4]),
+    "pow.Tensor_Scalar": (A, 3),
+    "clamp.default": (A, 0, 1),
+    "clamp_max.default": (A, 1),
+    "clamp_min.default": (A, 1),
+    "t.default": (A,),
+    "bitwise_and.Tensor": (I, I),
+    "bitwise_or.Tensor": (I, I),
+    "bitwise_not.default": (I,),
+    "argmax.default": (M, 1),
+    "argmin.default": (M,),
+}
 
 
 def arguments(op):

@@ -22,7 +22,12 @@ def test_static_twin_has_the_tensors_metadata():
     real = torch.randn(4, 6, dtype=torch.float64).t()[1:]
     fake = shapes.fakify(mode, real, "x")
     assert (fake.shape, fake.stride(), fake.storage_offset(), fake.dtype, fake.device) == (
-        real.shape, real.stride(), real.storage_offset(), real.dtype, real.device)
+        real.shape,
+        real.stride(),
+        real.storage_offset(),
+        real.dtype,
+        real.device,
+    )
     assert texts(mode) == []
 
 
@@ -64,8 +69,7 @@ def test_a_question_about_a_size_is_a_guard_with_its_line():
     with shapes.at(mode, HERE):
         assert x.shape[0] % 2 == 0
         assert not x.shape[0] > 100
-    assert [(g.text, g.where) for g in shapes.guards(mode)] == [
-        ("s0 >= 2", None), ("s0 % 2 == 0", HERE), ("s0 <= 100", HERE)]
+    assert [(g.text, g.where) for g in shapes.guards(mode)] == [("s0 >= 2", None), ("s0 % 2 == 0", HERE), ("s0 <= 100", HERE)]
 
 
 def test_specialising_a_symbol_is_an_event_with_source_value_and_line():

@@ -21,12 +21,14 @@ from .partition import split
 CompileGraph = Callable[[GraphModule, list[Any], str], Compiled]
 
 
-def compile(gm: GraphModule, example_inputs: Sequence[Any], compile_graph: CompileGraph, *, options: opts.Options | None = None) -> Callable[..., list[Any]]:  # noqa: A001
+def compile(
+    gm: GraphModule, example_inputs: Sequence[Any], compile_graph: CompileGraph, *, options: opts.Options | None = None
+) -> Callable[..., list[Any]]:
     """`gm` made into a callable(*inputs) -> list of outputs that behaves as `gm` does in eager.
 
-    `compile_graph(aten_gm, example_vals, kind)` gets functional ATen graphs (kind "inference", "forward" or "backward") and gives boxed callables
-    (a list of inputs, which they may clear, to a sequence of outputs); backward is asked for when it is first run. The callable expects what the
-    examples had: dtypes, requires_grad, static sizes. Raises CannotTrace for graphs that are left to eager."""
+    `compile_graph(aten_gm, example_vals, kind)` gets functional ATen graphs (kind "inference", "forward" or "backward") and gives boxed
+    callables (a list of inputs, which they may clear, to a sequence of outputs); backward is asked for when it is first run. The callable
+    expects what the examples had: dtypes, requires_grad, static sizes. Raises CannotTrace for graphs that are left to eager."""
     examples = _examples(gm, example_inputs)
     mode = next((e.fake_mode for e in examples if hasattr(e, "fake_mode")), None)
     names = attributes_of(gm)

@@ -1,7 +1,7 @@
 """Around the compiled graphs: the function that the caller calls.
 
-`bind_inference` runs the graph and carries out the plan. `bind_training` puts an autograd.Function between: its forward is the compiled forward, its
-backward the compiled backward, built at the first call of it.
+`bind_inference` runs the graph and carries out the plan. `bind_training` puts an autograd.Function between: its forward is the compiled
+forward, its backward the compiled backward, built at the first call of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ Compiled = Callable[[list[Any]], Sequence[Any]]
 
 
 class BackwardTwice(FuselabError):
-    remedy = "compute the second derivative in eager: decorate the function with fuselab.disable, or use torch.func inside the compiled function"
+    remedy = (
+        "compute the second derivative in eager: decorate the function with fuselab.disable, or use torch.func inside the compiled function"
+    )
 
 
 class OddTangent(FuselabError):
@@ -164,9 +166,9 @@ class _Boundary(torch.autograd.Function):
         with below_autograd():
             results = training.forward(list(inputs))
         kept = [inputs[i] if kind == "input" else results[i] for kind, i in training.saved]
-        ctx.training, ctx.numbers = training, kept[:training.numbers]
-        ctx.save_for_backward(*kept[training.numbers:])
-        values = tuple(results[:training.count])
+        ctx.training, ctx.numbers = training, kept[: training.numbers]
+        ctx.save_for_backward(*kept[training.numbers :])
+        values = tuple(results[: training.count])
         ctx.mark_non_differentiable(*(values[k] for k in training.plain if isinstance(values[k], torch.Tensor)))
         ctx.set_materialize_grads(False)
         ctx.shapes = [values[k] for k, _ in training.tangents] if _needs_shapes(training) else ()
@@ -215,8 +217,16 @@ def bind_training(joint: Joint, partition: Partition, forward: Compiled, backwar
     plan = joint.plan
     differentiable = plan.differentiable
     training = Training(
-        forward, backward, len(plan.values), partition.saved, partition.numbers,
-        [(k, Tangent(t)) for k, t in zip(joint.tangents, joint.incoming, strict=True)], [k for k, yes in enumerate(differentiable) if not yes], joint.wanted, len(joint.inputs))
+        forward,
+        backward,
+        len(plan.values),
+        partition.saved,
+        partition.numbers,
+        [(k, Tangent(t)) for k, t in zip(joint.tangents, joint.incoming, strict=True)],
+        [k for k, yes in enumerate(differentiable) if not yes],
+        joint.wanted,
+        len(joint.inputs),
+    )
     finish = finisher(plan)
 
     def call(*inputs: Any) -> list[Any]:

@@ -21,7 +21,11 @@ SIZED = {aten.view.default: 1, aten.expand.default: 1, aten.reshape.default: 1}
 
 def clean(gm: GraphModule) -> GraphModule:
     """All of them, in order."""
-    steps = [drop_identities, fold_constants, merge_equals, drop_dead] if options.current().constant_folding else [drop_identities, merge_equals, drop_dead]
+    steps = (
+        [drop_identities, fold_constants, merge_equals, drop_dead]
+        if options.current().constant_folding
+        else [drop_identities, merge_equals, drop_dead]
+    )
     return passes.run("aot", steps, gm, verify, text)
 
 
@@ -58,7 +62,8 @@ def _kind(node: Node) -> str:
 
 
 def drop_identities(gm: GraphModule) -> GraphModule:
-    """Operations that give back their argument: detach, alias, views to the size that is there already, copies that nobody can tell from the original."""
+    """Operations that give back their argument: detach, alias, views to the size that is there already, copies that nobody can tell from
+    the original."""
     returned = _returned_memory(gm)
     for node in gm.graph.nodes:
         if node.op == "call_function" and (_is_identity(node) or (node not in returned and _is_needless_copy(node))):
@@ -77,9 +82,9 @@ def _is_identity(node: Node) -> bool:
 
 
 def _is_needless_copy(node: Node) -> bool:
-    if any(u.target is aten.copy_.default for u in node.users):
-        return False  # an input's new value: it must not be the memory of another input that gets a new value too
-    return node.target is aten.clone.default and _same_sizes(node.args[0].meta["val"].stride(), node.meta["val"].stride())  # type: ignore[union-attr]
+    if node.target is not aten.clone.default or any(u.target is aten.copy_.default for u in node.users):
+        return False  # what an input gets as its new value is not the memory of another input that gets one too
+    return _same_sizes(node.args[0].meta["val"].stride(), node.meta["val"].stride())  # type: ignore[union-attr]
 
 
 def _same_sizes(a: Any, b: Any) -> bool:

@@ -1,8 +1,10 @@
-"""Which ATen operations are taken apart while tracing, and how. The table is data: `OURS` (written here) and `TORCHS` (names in torch's registry).
+"""Which ATen operations are taken apart while tracing, and how. The table is data: `OURS` (written here) and `TORCHS` (names in torch's
+registry).
 
-Kept whole: what is a library kernel in eager (mm, addmm, bmm, baddbmm, convolution, pooling with indices, attention kernels, sort, fft, linalg),
-what lowering has a better loop for (cat, index, index_put, scatters, pad, views) and everything random. Numerics: rows compute in float32 for
-float16 and bfloat16 inputs and round once at the end, as eager's fused kernels do; the order of operations is eager's where that is cheap.
+Kept whole: what is a library kernel in eager (mm, addmm, bmm, baddbmm, convolution, pooling with indices, attention kernels, sort, fft,
+linalg), what lowering has a better loop for (cat, index, index_put, scatters, pad, views) and everything random. Numerics: rows compute
+in float32 for float16 and bfloat16 inputs and round once at the end, as eager's fused kernels do; the order of operations is eager's
+where that is cheap.
 """
 
 from __future__ import annotations
@@ -168,8 +170,9 @@ def layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Ten
 
 
 @row(aten.native_layer_norm_backward.default)
-def layer_norm_backward(g: Tensor, x: Tensor, shape: Sequence[int], mean: Tensor, rstd: Tensor, weight: Tensor | None, bias: Tensor | None,
-                        mask: Sequence[bool]) -> tuple[Tensor | None, ...]:
+def layer_norm_backward(
+    g: Tensor, x: Tensor, shape: Sequence[int], mean: Tensor, rstd: Tensor, weight: Tensor | None, bias: Tensor | None, mask: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
     if x.numel() == 0:
         return NotImplemented
     split = x.dim() - len(shape)
@@ -177,7 +180,7 @@ def layer_norm_backward(g: Tensor, x: Tensor, shape: Sequence[int], mean: Tensor
     v, w = wide(x), wide(g)
     hat = (v - wide(mean)) * wide(rstd)
     dx = dw = db = None
-    if mask[0]:  # rstd/N (N g' − Σg' − x̂ Σ(g' x̂)), g' = g·weight
+    if mask[0]:  # rstd/N (N g' - Σg' - x̂ Σ(g' x̂)), g' = g·weight
         n = 1
         for s in shape:
             n = n * s
@@ -219,8 +222,9 @@ def _trained(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
 
 
 @row(aten._native_batch_norm_legit_functional.default)
-def batch_norm_functional(x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, training: bool, momentum: float,
-                          eps: float) -> tuple[Tensor, ...]:
+def batch_norm_functional(
+    x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, training: bool, momentum: float, eps: float
+) -> tuple[Tensor, ...]:
     if not training:
         return (*batch_norm_inference(x, weight, bias, running_mean, running_var, momentum, eps), running_mean, running_var)
     if _one_value_a_channel(x):
@@ -230,7 +234,9 @@ def batch_norm_functional(x: Tensor, weight: Any, bias: Any, running_mean: Tenso
 
 
 @row(aten._batch_norm_with_update_functional.default)
-def batch_norm_with_update(x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float) -> tuple[Tensor, ...]:
+def batch_norm_with_update(
+    x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float
+) -> tuple[Tensor, ...]:
     if _one_value_a_channel(x):
         return NotImplemented
     mean, rstd, new_mean, new_var = _trained(x, running_mean, running_var, momentum, eps)
@@ -239,8 +245,13 @@ def batch_norm_with_update(x: Tensor, weight: Any, bias: Any, running_mean: Tens
 
 
 @row(aten._batch_norm_no_update.default)
-def batch_norm_no_update(x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float) -> tuple[Tensor, ...]:
-    return (*batch_norm_inference(x, weight, bias, running_mean, running_var, momentum, eps), aten.empty([0], dtype=torch.uint8, device=x.device))
+def batch_norm_no_update(
+    x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float
+) -> tuple[Tensor, ...]:
+    return (
+        *batch_norm_inference(x, weight, bias, running_mean, running_var, momentum, eps),
+        aten.empty([0], dtype=torch.uint8, device=x.device),
+    )
 
 
 @row(aten._native_batch_norm_legit.no_stats)
@@ -252,14 +263,18 @@ def batch_norm_no_stats(x: Tensor, weight: Any, bias: Any, training: bool, momen
 
 
 @row(aten._native_batch_norm_legit_no_training.default)
-def batch_norm_inference(x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float) -> tuple[Tensor, ...]:
+def batch_norm_inference(
+    x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float
+) -> tuple[Tensor, ...]:
     y = _batch_norm(x, weight, bias, wide(running_mean), aten.rsqrt(wide(running_var) + eps))
     empty = aten.empty([0], dtype=x.dtype, device=x.device)
     return y, empty, empty
 
 
 @row(aten.native_batch_norm.default, aten.cudnn_batch_norm.default)
-def batch_norm(x: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float) -> tuple[Tensor, ...]:
+def batch_norm(
+    x: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> tuple[Tensor, ...]:
     """Only reached without running statistics to change; with them, functionalization asks for a form above."""
     if training:
         return NotImplemented if running_mean is not None else batch_norm_no_stats(x, weight, bias, training, momentum, eps)
@@ -267,8 +282,18 @@ def batch_norm(x: Tensor, weight: Any, bias: Any, running_mean: Any, running_var
 
 
 @row(aten.native_batch_norm_backward.default)
-def batch_norm_backward(g: Tensor, x: Tensor, weight: Any, running_mean: Any, running_var: Any, save_mean: Any, save_rstd: Any, train: bool, eps: float,
-                        mask: Sequence[bool]) -> tuple[Tensor | None, ...]:
+def batch_norm_backward(
+    g: Tensor,
+    x: Tensor,
+    weight: Any,
+    running_mean: Any,
+    running_var: Any,
+    save_mean: Any,
+    save_rstd: Any,
+    train: bool,
+    eps: float,
+    mask: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
     dims, rank = [0, *range(2, x.dim())], x.dim()
     w = wide(g)
     mean, rstd = (save_mean, save_rstd) if train else (wide(running_mean), aten.rsqrt(wide(running_var) + eps))
@@ -278,7 +303,7 @@ def batch_norm_backward(g: Tensor, x: Tensor, weight: Any, running_mean: Any, ru
     dx = dw = db = None
     if mask[0]:
         scale = rstd * wide(weight) if weight is not None else rstd
-        if train:  # w/σ (g − mean(g) − x̂ mean(g x̂))
+        if train:  # w/s (g - mean(g) - x̂ mean(g x̂))
             n = x.numel() / x.shape[1]
             inside = w - centred * _channels(dot * rstd * rstd / n, rank) - _channels(total / n, rank)
             dx = narrow(inside * _channels(scale, rank), x.dtype)
@@ -292,8 +317,19 @@ def batch_norm_backward(g: Tensor, x: Tensor, weight: Any, running_mean: Any, ru
 
 
 @row(aten.batch_norm_backward.default)
-def batch_norm_backward_reserved(g: Tensor, x: Tensor, weight: Any, running_mean: Any, running_var: Any, save_mean: Any, save_rstd: Any, update: bool,
-                                 eps: float, mask: Sequence[bool], reserve: Tensor) -> tuple[Tensor | None, ...]:
+def batch_norm_backward_reserved(
+    g: Tensor,
+    x: Tensor,
+    weight: Any,
+    running_mean: Any,
+    running_var: Any,
+    save_mean: Any,
+    save_rstd: Any,
+    update: bool,
+    eps: float,
+    mask: Sequence[bool],
+    reserve: Tensor,
+) -> tuple[Tensor | None, ...]:
     return batch_norm_backward(g, x, weight, running_mean, running_var, save_mean, save_rstd, update, eps, mask)
 
 
@@ -371,7 +407,11 @@ def _factory(value: float) -> Callable[..., Any]:
 
 def _new(value: float) -> Callable[..., Any]:
     def filled(x: Tensor, size: Sequence[int], *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
-        return aten.full(size, value, dtype=dtype or x.dtype, device=device if device is not None else x.device) if not pin_memory else NotImplemented
+        return (
+            aten.full(size, value, dtype=dtype or x.dtype, device=device if device is not None else x.device)
+            if not pin_memory
+            else NotImplemented
+        )
 
     return filled
 
@@ -393,19 +433,20 @@ def fill(x: Tensor, value: float) -> Tensor:
 # -- torch's registry -------------------------------------------------------------------------------------------------
 
 TORCHS = """
-_euclidean_dist _fused_rms_norm _fused_rms_norm_backward _prelu_kernel _prelu_kernel_backward _safe_softmax 
-_unsafe_masked_index _unsafe_masked_index_put_accumulate _weight_norm_interface addcdiv addcmul addr affine_grid_generator aminmax
-binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits block_diag celu channel_shuffle cudnn_batch_norm_backward
-deg2rad diag_embed diagonal_backward dot elu elu_backward embedding_dense_backward eye floor_divide frac glu glu_backward
-hann_window hardshrink hardsigmoid hardsigmoid_backward hardswish hardswish_backward hardtanh hardtanh_backward heaviside huber_loss
-huber_loss_backward index_add index_copy index_fill isin isneginf isposinf leaky_relu leaky_relu_backward lerp linalg_cross 
-log_sigmoid_backward log_sigmoid_forward logaddexp logaddexp2 logit logit_backward logspace logsumexp masked_fill mish mish_backward mse_loss
-mse_loss_backward mv mvlgamma nan_to_num nansum native_dropout_backward native_group_norm_backward new_empty new_full nll_loss_backward
-nll_loss_forward nll_loss2d_backward nll_loss2d_forward norm pixel_shuffle pixel_unshuffle rad2deg reflection_pad1d reflection_pad1d_backward
-reflection_pad2d reflection_pad2d_backward renorm replication_pad1d replication_pad2d roll rot90 sinc smooth_l1_loss
-smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward softplus softplus_backward softshrink special_entr special_log_ndtr
-special_xlog1py squeeze std std_mean take threshold trace tril triu unfold_backward upsample_linear1d 
-vdot xlogy stack linalg_vector_norm
+_chunk_cat _euclidean_dist _fused_rms_norm _fused_rms_norm_backward _prelu_kernel _prelu_kernel_backward _safe_softmax
+_unsafe_masked_index _unsafe_masked_index_put_accumulate _weight_norm_interface adaptive_max_pool2d adaptive_max_pool3d addcdiv addcmul
+addr affine_grid_generator aminmax binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits block_diag celu
+channel_shuffle col2im cudnn_batch_norm_backward deg2rad diag_embed diagonal_backward dist dot elu elu_backward embedding_dense_backward
+eye floor_divide frac glu glu_backward grid_sampler_2d hann_window hardshrink hardsigmoid hardsigmoid_backward hardswish
+hardswish_backward hardtanh hardtanh_backward heaviside huber_loss huber_loss_backward im2col index_add index_copy index_fill isin
+isneginf isposinf leaky_relu leaky_relu_backward lerp linalg_cross linalg_vector_norm log_sigmoid_backward log_sigmoid_forward logaddexp
+logaddexp2 logit logit_backward logspace logsumexp masked_fill max_unpool2d max_unpool3d mish mish_backward mse_loss mse_loss_backward
+multi_margin_loss multilabel_margin_loss_forward mv mvlgamma nan_to_num nansum native_dropout_backward native_group_norm_backward
+new_empty new_full nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward norm pixel_shuffle pixel_unshuffle rad2deg
+reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d renorm replication_pad1d
+replication_pad2d replication_pad3d roll rot90 sinc smooth_l1_loss smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward
+softplus softplus_backward softshrink special_entr special_log_ndtr special_xlog1py squeeze stack std std_mean take threshold trace tril
+tril_indices triu triu_indices unfold_backward upsample_bicubic2d upsample_linear1d upsample_trilinear3d vdot xlogy
 """
 
 

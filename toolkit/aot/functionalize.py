@@ -1,8 +1,9 @@
 """Mutation and views, taken out of the graph and written down.
 
-While a graph is traced its inputs are wrapped in torch's functional tensors: an in-place operation becomes an out-of-place one and a new value.
-Afterwards this module reads off what the compiled graph no longer says: which inputs got new values, and which outputs share memory with an input
-or with each other. The answer is a `Plan`: what is done around the compiled graph so that the caller sees what eager would have done.
+While a graph is traced its inputs are wrapped in torch's functional tensors: an in-place operation becomes an out-of-place one and a new
+value. Afterwards this module reads off what the compiled graph no longer says: which inputs got new values, and which outputs share
+memory with an input or with each other. The answer is a `Plan`: what is done around the compiled graph so that the caller sees what eager
+would have done.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ class Mutation:
 
 @dataclass
 class Plan:
-    """What the caller does around the graph. `values` are the nodes that the graph returns; `wrappers`, while tracing, the tensors they stand for."""
+    """What the caller does around the graph. `values` are the nodes that the graph returns; `wrappers`, while tracing, the tensors they
+    stand for."""
 
     values: list[Node] = field(default_factory=list)
     differentiable: list[bool] = field(default_factory=list)  # which values carry gradients
@@ -235,8 +237,11 @@ class Input:
 
     @property
     def reshaped(self) -> bool:
-        return (torch._functionalize_has_metadata_mutation(self.seen) or torch._functionalize_was_storage_changed(self.seen)
-                or torch._functionalize_was_inductor_storage_resized(self.seen))
+        return (
+            torch._functionalize_has_metadata_mutation(self.seen)
+            or torch._functionalize_was_storage_changed(self.seen)
+            or torch._functionalize_was_inductor_storage_resized(self.seen)
+        )
 
 
 def wrap(index: int, fake: torch.Tensor, inner: torch.Tensor, node: Node) -> Input:

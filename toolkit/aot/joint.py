@@ -1,7 +1,8 @@
 """One trace of a torch-level graph, forward and backward, into one ATen graph.
 
-The graph is interpreted once: autograd runs for real on functional tensors over fake ones, and the recorder sits below both. Then the outputs'
-gradients are asked for in the same trace. Everything else (which inputs change, what aliases what) is read off the tensors afterwards.
+The graph is interpreted once: autograd runs for real on functional tensors over fake ones, and the recorder sits below both. Then the
+outputs' gradients are asked for in the same trace. Everything else (which inputs change, what aliases what) is read off the tensors
+afterwards.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from .recorder import Recorder
 
 @dataclass
 class Joint:
-    """The traced graph. It returns `plan.values`, then (training) the gradients of the inputs `wanted`; its placeholders are the inputs, then
-    one tangent for each differentiable value."""
+    """The traced graph. It returns `plan.values`, then (training) the gradients of the inputs `wanted`; its placeholders are the inputs,
+    then one tangent for each differentiable value."""
 
     graph: GraphModule
     plan: Plan
@@ -69,7 +70,8 @@ class _Line:
 
 
 def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = ()) -> Joint:
-    """Trace `gm` on fake inputs; the last of them stand for `attributes`, tensors that `gm` holds. Raises CannotTrace for what is left to eager, and for every error that the program itself raises."""
+    """Trace `gm` on fake inputs; the last of them stand for `attributes`, tensors that `gm` holds. Raises CannotTrace for what is left to
+    eager, and for every error that the program itself raises."""
     mode = _mode_of(examples)
     line = _Line()
     recorder = Recorder(mode, table(), line)
@@ -228,7 +230,8 @@ def _tangent(recorder: Recorder, number: int, like: torch.Tensor) -> torch.Tenso
 
 
 def write_inside(joint: Joint) -> None:
-    """In an inference graph, let the graph itself write the new values of its inputs (`copy_` nodes at its end), so that kernels may do it in place."""
+    """In an inference graph, let the graph itself write the new values of its inputs (`copy_` nodes at its end), so that kernels may do
+    it in place."""
     plan, gm = joint.plan, joint.graph
     if not plan.mutations:
         return

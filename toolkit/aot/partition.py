@@ -1,7 +1,7 @@
 """The joint graph cut in two: what forward computes, what it keeps for backward, what backward computes again.
 
-A minimum cut decides (the formulation of the paper's section on AOTAutograd): every forward node may be saved at the cost of its bytes, or computed
-again in backward from what is saved. Library kernels, reductions and everything random are never computed again.
+A minimum cut decides (the formulation of the paper's section on AOTAutograd): every forward node may be saved at the cost of its bytes,
+or computed again in backward from what is saved. Library kernels, reductions and everything random are never computed again.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from .joint import Joint
 aten = torch.ops.aten
 
 # Pointwise work and views: as cheap in a backward kernel that needs them as reading what was saved.
-RECOMPUTABLE = frozenset("""
-abs acos acosh add addcdiv addcmul asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min clone
-copysign cos cosh div eq erf erfc exp exp2 expm1 fill floor fmax fmin fmod full full_like ge gt isinf isnan le lerp log log10 log1p log2 logical_and
-logical_not logical_or logical_xor lt masked_fill maximum minimum mul ne neg pow reciprocal relu remainder round rsqrt rsub scalar_tensor sgn sigmoid
-sign sin sinh sqrt square sub tan tanh tril triu trunc where _to_copy arange iota empty empty_like new_empty zeros_like ones_like
-alias as_strided detach diagonal expand permute reshape select slice split split_with_sizes squeeze t transpose unbind unfold unsqueeze view
-constant_pad_nd cat stack convert_element_type copy select_scatter slice_scatter
-""".split())
+RECOMPUTABLE = frozenset(
+    """
+abs acos acosh add addcdiv addcmul asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max
+clamp_min clone copysign cos cosh div eq erf erfc exp exp2 expm1 fill floor fmax fmin fmod full full_like ge gt isinf isnan le lerp log
+log10 log1p log2 logical_and logical_not logical_or logical_xor lt masked_fill maximum minimum mul ne neg pow reciprocal relu remainder
+round rsqrt rsub scalar_tensor sgn sigmoid sign sin sinh sqrt square sub tan tanh tril triu trunc where _to_copy arange iota empty
+empty_like new_empty zeros_like ones_like alias as_strided detach diagonal expand permute reshape select slice split split_with_sizes
+squeeze t transpose unbind unfold unsqueeze view constant_pad_nd cat stack convert_element_type copy select_scatter slice_scatter
+""".split()  # noqa: SIM905
+)
 
 
 @dataclass
@@ -55,10 +57,16 @@ def split(joint: Joint) -> Partition:
     saved = cut.choose() if options.current().recomputation else cut.everything()
     partition = _build(joint, cut, saved)
     recomputed = sum(1 for n in partition.backward.graph.nodes if n.meta.get("recomputed"))
-    emit(GraphPartitioned(
-        forward_nodes=_operations(partition.forward), backward_nodes=_operations(partition.backward), saved=len(saved),
-        saved_bytes=sum(_bytes(n) for n in saved), recomputed=recomputed,
-        text=lambda: f"# forward\n{text(partition.forward)}\n\n# backward\n{text(partition.backward)}"))
+    emit(
+        GraphPartitioned(
+            forward_nodes=_operations(partition.forward),
+            backward_nodes=_operations(partition.backward),
+            saved=len(saved),
+            saved_bytes=sum(_bytes(n) for n in saved),
+            recomputed=recomputed,
+            text=lambda: f"# forward\n{text(partition.forward)}\n\n# backward\n{text(partition.backward)}",
+        )
+    )
     return partition
 
 
@@ -72,7 +80,7 @@ class _Cut:
     def __init__(self, joint: Joint) -> None:
         self.nodes: list[Node] = list(joint.graph.graph.nodes)
         inputs = [n for n in self.nodes if n.op == "placeholder"]
-        self.primals, self.tangents = inputs[:len(joint.inputs)], inputs[len(joint.inputs):]
+        self.primals, self.tangents = inputs[: len(joint.inputs)], inputs[len(joint.inputs) :]
         (output,) = joint.graph.graph.find_nodes(op="output")
         returned: list[Any] = list(output.args[0])  # type: ignore[call-overload]
         count = len(joint.plan.values)
@@ -165,7 +173,11 @@ class _Cut:
 
     def _in_memory(self, node: Node) -> bool:
         """Whether forward writes this value to memory whether or not it is saved."""
-        return node in self.values or not _is_recomputable(node) or any(u in self.forward and not _is_recomputable(u) and not _is_reduction(u) for u in node.users)
+        return (
+            node in self.values
+            or not _is_recomputable(node)
+            or any(u in self.forward and not _is_recomputable(u) and not _is_reduction(u) for u in node.users)
+        )
 
     def _again(self, node: Node) -> bool:
         """Whether backward may compute this once more. Not if a library kernel there wants it in memory and forward had it there."""

@@ -96,7 +96,11 @@ class Recorder(TorchDispatchMode):
 
     def _bind_sizes(self, value: torch.Tensor, node: Node) -> None:
         """A size or stride of this value that is a bare symbol nobody has computed yet is read off it, when first needed."""
-        for op, numbers in ((aten.sym_size.int, value.shape), (aten.sym_stride.int, value.stride()), (aten.sym_storage_offset.default, (value.storage_offset(),))):
+        for op, numbers in (
+            (aten.sym_size.int, value.shape),
+            (aten.sym_stride.int, value.stride()),
+            (aten.sym_storage_offset.default, (value.storage_offset(),)),
+        ):
             for d, n in enumerate(numbers):
                 if isinstance(n, torch.SymInt) and isinstance(e := n.node.expr, sympy.Symbol) and e not in self._scalars:
                     self._scalars[e] = lambda op=op, d=d, n=n: self._sized(op, node, d, n)  # type: ignore[assignment]
@@ -206,7 +210,9 @@ class Recorder(TorchDispatchMode):
 
 @cache
 def _is_composite(func: Any) -> bool:
-    return isinstance(func, torch._ops.OpOverload) and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+    return isinstance(func, torch._ops.OpOverload) and torch._C._dispatch_has_kernel_for_dispatch_key(
+        func.name(), "CompositeImplicitAutograd"
+    )
 
 
 class Formula:
@@ -224,12 +230,30 @@ class Formula:
 
 
 _FOLDS: dict[str, Callable[..., Any]] = {
-    "Add": operator.add, "Mul": operator.mul, "FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "Mod": operator.mod,
-    "PythonMod": operator.mod, "Max": torch.sym_max, "Min": torch.sym_min,
+    "Add": operator.add,
+    "Mul": operator.mul,
+    "FloorDiv": operator.floordiv,
+    "CleanDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
+    "Max": torch.sym_max,
+    "Min": torch.sym_min,
 }
 
-_PASSED_THROUGH = frozenset((
-    aten.is_pinned.default, aten.sym_size.default, aten.sym_stride.default, aten.sym_numel.default, aten.sym_storage_offset.default,
-    aten.is_contiguous.default, aten.is_contiguous.memory_format, aten.is_non_overlapping_and_dense.default, aten.is_strides_like_format.default,
-    aten.dim.default, aten.size.default, aten.stride.default, aten.numel.default,
-))
+_PASSED_THROUGH = frozenset(
+    (
+        aten.is_pinned.default,
+        aten.sym_size.default,
+        aten.sym_stride.default,
+        aten.sym_numel.default,
+        aten.sym_storage_offset.default,
+        aten.is_contiguous.default,
+        aten.is_contiguous.memory_format,
+        aten.is_non_overlapping_and_dense.default,
+        aten.is_strides_like_format.default,
+        aten.dim.default,
+        aten.size.default,
+        aten.stride.default,
+        aten.numel.default,
+    )
+)

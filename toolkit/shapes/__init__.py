@@ -6,6 +6,25 @@ from .guards import ShapeGuard, bounds, check, deferred, expr, guards, hint, kno
 from .inputs import fakify, size_symbol, storage_of
 
 __all__ = [
-    "FakeMode", "ShapeGuard", "SizeOf", "SymbolicEnv", "at", "bounds", "check", "deferred", "expr", "fake_mode", "fakify", "guards", "hint",
-    "known", "scope", "simplified", "size_symbol", "specialise", "storage_of", "symbols", "text",
+    "FakeMode",
+    "ShapeGuard",
+    "SizeOf",
+    "SymbolicEnv",
+    "at",
+    "bounds",
+    "check",
+    "deferred",
+    "expr",
+    "fake_mode",
+    "fakify",
+    "guards",
+    "hint",
+    "known",
+    "scope",
+    "simplified",
+    "size_symbol",
+    "specialise",
+    "storage_of",
+    "symbols",
+    "text",
 ]

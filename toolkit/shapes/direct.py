@@ -1,7 +1,8 @@
 """The fake result of a plain operation, without the detours; and a bystander that keeps torch from importing torch.distributed.tensor.
 
-torch's fake mode hashes its arguments, looks in caches, asks lists of special rules and runs Python reference functions. For the operations below,
-on static sizes and one device, the meta kernel alone, on plain meta tensors, gives the same sizes, strides and dtype at a tenth of the cost.
+torch's fake mode hashes its arguments, looks in caches, asks lists of special rules and runs Python reference functions. For the
+operations below, on static sizes and one device, the meta kernel alone, on plain meta tensors, gives the same sizes, strides and dtype at
+a tenth of the cost.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ aten = torch.ops.aten
 
 _NAMES = """
 abs acos acosh add.Tensor add.Scalar addmm.default alias amax amin any.dim argmax argmin as_strided asin asinh atan atan2 atanh
-baddbmm.default bitwise_and.Tensor bitwise_not bitwise_or.Tensor bmm.default ceil clamp.default clamp_max.default clamp_min.default cos cosh
-detach div.Tensor div.Scalar eq.Tensor eq.Scalar erf erfc exp exp2 expand expm1 floor fmod.Tensor ge.Tensor ge.Scalar gt.Tensor
-gt.Scalar isnan le.Tensor le.Scalar log log10 log1p log2 logical_not lt.Tensor lt.Scalar maximum mean.dim minimum mm.default
-mul.Tensor mul.Scalar ne.Tensor ne.Scalar neg permute pow.Tensor_Scalar pow.Tensor_Tensor reciprocal relu remainder.Tensor round rsqrt
-select.int sigmoid sign sin sinh slice.Tensor split.Tensor split_with_sizes sqrt squeeze.dim squeeze.dims squeeze.default sub.Tensor sub.Scalar
+baddbmm.default bitwise_and.Tensor bitwise_not bitwise_or.Tensor bmm.default ceil clamp.default clamp_max.default clamp_min.default cos
+cosh detach div.Tensor div.Scalar eq.Tensor eq.Scalar erf erfc exp exp2 expand expm1 floor fmod.Tensor ge.Tensor ge.Scalar gt.Tensor
+gt.Scalar isnan le.Tensor le.Scalar log log10 log1p log2 logical_not lt.Tensor lt.Scalar maximum mean.dim minimum mm.default mul.Tensor
+mul.Scalar ne.Tensor ne.Scalar neg permute pow.Tensor_Scalar pow.Tensor_Tensor reciprocal relu remainder.Tensor round rsqrt select.int
+sigmoid sign sin sinh slice.Tensor split.Tensor split_with_sizes sqrt squeeze.dim squeeze.dims squeeze.default sub.Tensor sub.Scalar
 sum.dim_IntList t tan tanh transpose.int trunc unbind.int unsqueeze view.default
 """
 
@@ -65,7 +66,12 @@ def direct(mode: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     for a in args:
         kind = type(a)
         if kind is FakeTensor:
-            if a.constant is not None or a._has_symbolic_sizes_strides or a.fake_mode is not mode or (device is not None and a.fake_device != device):
+            if (
+                a.constant is not None
+                or a._has_symbolic_sizes_strides
+                or a.fake_mode is not mode
+                or (device is not None and a.fake_device != device)
+            ):
                 return NotImplemented
             device, a = a.fake_device, _meta_of(a)  # noqa: PLW2901
         elif kind is list:
@@ -91,7 +97,8 @@ def fake_of(mode: Any, meta: torch.Tensor, device: torch.device) -> FakeTensor:
 
 
 def _meta_of(fake: FakeTensor) -> torch.Tensor:
-    """The plain meta tensor under a fake one with static sizes: kept, or made anew if the fake one was not made here or was reshaped in place."""
+    """The plain meta tensor under a fake one with static sizes: kept, or made anew if the fake one was not made here or was reshaped in
+    place."""
     meta = fake.__dict__.get("_fuselab_meta")
     if meta is None or meta.shape != fake.shape or meta.stride() != fake.stride() or meta.dtype is not fake.dtype:
         with torch._C._DisableTorchDispatch():

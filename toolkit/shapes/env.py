@@ -49,7 +49,8 @@ class SizeOf:
 
 
 class SymbolicEnv(ShapeEnv):
-    """One frame's symbols, facts and guards. `bindings`: symbol -> SizeOf; a second source of one symbol has an alias symbol and an equality."""
+    """One frame's symbols, facts and guards. `bindings`: symbol -> SizeOf; a second source of one symbol has an alias symbol and an
+    equality."""
 
     def __init__(self) -> None:
         self.where: Where = None
@@ -155,9 +156,23 @@ class FakeMode(FakeTensorMode):
 
 
 _WE_SET = {
-    "allow_fallback_kernels", "propagate_real_tensors", "fake_tensor_converter", "static_shapes", "allow_scalar_outputs",
-    "_allow_unsafe_data_ptr_access", "allow_meta", "cache_enabled", "cache_crosscheck_enabled", "allow_non_fake_inputs",
-    "in_kernel_invocation", "enter_stack", "shape_env", "_stack_trace", "_stack", "_mode_key", "nt_tensor_id_initial_count",
+    "allow_fallback_kernels",
+    "propagate_real_tensors",
+    "fake_tensor_converter",
+    "static_shapes",
+    "allow_scalar_outputs",
+    "_allow_unsafe_data_ptr_access",
+    "allow_meta",
+    "cache_enabled",
+    "cache_crosscheck_enabled",
+    "allow_non_fake_inputs",
+    "in_kernel_invocation",
+    "enter_stack",
+    "shape_env",
+    "_stack_trace",
+    "_stack",
+    "_mode_key",
+    "nt_tensor_id_initial_count",
     "nt_tensor_id_counter",
 }
 
@@ -168,7 +183,8 @@ def _parent_sets() -> set[str]:
 
 
 def fake_mode(scalar_outputs: bool = False) -> FakeMode:
-    """A fresh fake mode with a fresh symbolic environment. With `scalar_outputs`, `.item()` gives an unbacked integer instead of an error."""
+    """A fresh fake mode with a fresh symbolic environment. With `scalar_outputs`, `.item()` gives an unbacked integer instead of an
+    error."""
     return FakeMode(scalar_outputs)
 
 

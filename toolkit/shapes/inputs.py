@@ -16,7 +16,9 @@ from .twins import like_autograd, plain, static_meta, storage_key
 Dynamic = Literal["static", "dynamic", "auto"]
 
 
-def fakify(mode: FakeMode, tensor: torch.Tensor, source_text: str = "", dynamic: Mapping[int, Dynamic] | None = None, handle: Any = None) -> FakeTensor:
+def fakify(
+    mode: FakeMode, tensor: torch.Tensor, source_text: str = "", dynamic: Mapping[int, Dynamic] | None = None, handle: Any = None
+) -> FakeTensor:
     """A fake twin of `tensor`: same sizes, strides, dtype, device, requires_grad, leaf or not; inputs that share memory have twins that do.
 
     `dynamic[dim]`: "static" (a number, the default), "dynamic" (a symbol of its own), "auto" (a symbol shared by sizes that are equal now).
@@ -53,11 +55,14 @@ def size_symbol(mode: FakeMode, value: int, source_text: str, handle: Any = None
 
 def _symbolic_meta(mode: FakeMode, tensor: torch.Tensor, source: str, dynamic: Mapping[int, Dynamic], handle: Any) -> torch.Tensor:
     env = mode.shape_env
-    sizes = [_symbol(env, n, SizeOf(source, d, handle=handle), dynamic[d]) if d in dynamic else sympy.Integer(n) for d, n in enumerate(tensor.size())]
+    sizes = [
+        _symbol(env, n, SizeOf(source, d, handle=handle), dynamic[d]) if d in dynamic else sympy.Integer(n)
+        for d, n in enumerate(tensor.size())
+    ]
     strides = _strides(env, tensor, sizes, source, handle)
     number = {**dict(zip(sizes, tensor.size(), strict=True)), **dict(zip(strides, tensor.stride(), strict=True))}
     ints = [env.create_symintnode(e, hint=number[e]) for e in (*sizes, *strides)]
-    return torch.empty_strided(ints[:tensor.dim()], ints[tensor.dim():], dtype=tensor.dtype, device="meta")
+    return torch.empty_strided(ints[: tensor.dim()], ints[tensor.dim() :], dtype=tensor.dtype, device="meta")
 
 
 def _symbol(env: SymbolicEnv, value: int, of: SizeOf, how: Dynamic) -> sympy.Expr:

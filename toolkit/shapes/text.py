@@ -65,28 +65,82 @@ def _triton_div(a: str, b: str, plain: bool) -> tuple[str, int]:
 
 
 PYTHON = Language(
-    _python_div, _python_mod, ("and", "or", "not "),
-    {"IntTrueDiv": "({0} / {1})", "FloatTrueDiv": "({0} / {1})", "TruncToInt": "math.trunc({0})", "FloorToInt": "math.floor({0})",
-     "CeilToInt": "math.ceil({0})", "RoundToInt": "round({0})", "ToFloat": "float({0})", "TruncToFloat": "float(math.trunc({0}))",
-     "floor": "math.floor({0})", "ceiling": "math.ceil({0})", "Abs": "abs({0})", "Where": "({1} if {0} else {2})",
-     "FloatPow": "float({0}) ** {1}", "PowByNatural": "{0} ** {1}", "OpaqueUnaryFn_sqrt": "math.sqrt({0})", "Identity": "{0}",
-     "LShift": "({0} << {1})", "RShift": "({0} >> {1})", "BitwiseFn_bitwise_and": "({0} & {1})", "BitwiseFn_bitwise_or": "({0} | {1})",
-     "OpaqueUnaryFn_log2": "math.log2({0})", "OpaqueUnaryFn_exp": "math.exp({0})", "RoundDecimal": "round({0}, {1})"},
-    {"Max": "max*", "Min": "min*"})
+    _python_div,
+    _python_mod,
+    ("and", "or", "not "),
+    {
+        "IntTrueDiv": "({0} / {1})",
+        "FloatTrueDiv": "({0} / {1})",
+        "TruncToInt": "math.trunc({0})",
+        "FloorToInt": "math.floor({0})",
+        "CeilToInt": "math.ceil({0})",
+        "RoundToInt": "round({0})",
+        "ToFloat": "float({0})",
+        "TruncToFloat": "float(math.trunc({0}))",
+        "floor": "math.floor({0})",
+        "ceiling": "math.ceil({0})",
+        "Abs": "abs({0})",
+        "Where": "({1} if {0} else {2})",
+        "FloatPow": "float({0}) ** {1}",
+        "PowByNatural": "{0} ** {1}",
+        "OpaqueUnaryFn_sqrt": "math.sqrt({0})",
+        "Identity": "{0}",
+        "LShift": "({0} << {1})",
+        "RShift": "({0} >> {1})",
+        "BitwiseFn_bitwise_and": "({0} & {1})",
+        "BitwiseFn_bitwise_or": "({0} | {1})",
+        "OpaqueUnaryFn_log2": "math.log2({0})",
+        "OpaqueUnaryFn_exp": "math.exp({0})",
+        "RoundDecimal": "round({0}, {1})",
+    },
+    {"Max": "max*", "Min": "min*"},
+)
 
 CPP = Language(
-    _cpp_div, _cpp_mod, ("&&", "||", "!"),
-    {"IntTrueDiv": "((double)({0}) / (double)({1}))", "FloatTrueDiv": "({0} / {1})", "TruncToInt": "(long)trunc({0})", "FloorToInt": "(long)floor({0})",
-     "CeilToInt": "(long)ceil({0})", "RoundToInt": "lrint({0})", "ToFloat": "(double)({0})", "TruncToFloat": "trunc({0})",
-     "floor": "floor({0})", "ceiling": "ceil({0})", "Abs": "labs({0})", "Where": "({0} ? {1} : {2})", "FloatPow": "pow({0}, {1})",
-     "OpaqueUnaryFn_sqrt": "sqrt({0})", "Identity": "{0}", "LShift": "({0} << {1})", "RShift": "({0} >> {1})"},
-    {"Max": "long_max", "Min": "long_min"}, "true", "false", lambda n: "L" if abs(n) >= 2**31 else "")
+    _cpp_div,
+    _cpp_mod,
+    ("&&", "||", "!"),
+    {
+        "IntTrueDiv": "((double)({0}) / (double)({1}))",
+        "FloatTrueDiv": "({0} / {1})",
+        "TruncToInt": "(long)trunc({0})",
+        "FloorToInt": "(long)floor({0})",
+        "CeilToInt": "(long)ceil({0})",
+        "RoundToInt": "lrint({0})",
+        "ToFloat": "(double)({0})",
+        "TruncToFloat": "trunc({0})",
+        "floor": "floor({0})",
+        "ceiling": "ceil({0})",
+        "Abs": "labs({0})",
+        "Where": "({0} ? {1} : {2})",
+        "FloatPow": "pow({0}, {1})",
+        "OpaqueUnaryFn_sqrt": "sqrt({0})",
+        "Identity": "{0}",
+        "LShift": "({0} << {1})",
+        "RShift": "({0} >> {1})",
+    },
+    {"Max": "long_max", "Min": "long_min"},
+    "true",
+    "false",
+    lambda n: "L" if abs(n) >= 2**31 else "",
+)
 
 TRITON = Language(
-    _triton_div, _triton_mod, ("&", "|", "~"),
-    {"Where": "tl.where({0}, {1}, {2})", "Abs": "tl.abs({0})", "Identity": "{0}", "LShift": "({0} << {1})", "RShift": "({0} >> {1})",
-     "ToFloat": "({0}).to(tl.float64)", "TruncToInt": "({0}).to(tl.int64)", "FloorToInt": "tl.floor({0}).to(tl.int64)"},
-    {"Max": "tl.maximum", "Min": "tl.minimum"})
+    _triton_div,
+    _triton_mod,
+    ("&", "|", "~"),
+    {
+        "Where": "tl.where({0}, {1}, {2})",
+        "Abs": "tl.abs({0})",
+        "Identity": "{0}",
+        "LShift": "({0} << {1})",
+        "RShift": "({0} >> {1})",
+        "ToFloat": "({0}).to(tl.float64)",
+        "TruncToInt": "({0}).to(tl.int64)",
+        "FloorToInt": "tl.floor({0}).to(tl.int64)",
+    },
+    {"Max": "tl.maximum", "Min": "tl.minimum"},
+)
 
 
 class Unprintable(ValueError):
@@ -207,11 +261,21 @@ def _named(*names: str) -> type:
 
 
 _RULES: tuple[tuple[type, Callable[..., tuple[str, int]]], ...] = (
-    (sympy.Symbol, _Printer.symbol), (sympy.Integer, _Printer.integer), (sympy.Number, _Printer.number),
-    (sympy.logic.boolalg.BooleanAtom, _Printer.boolean), (sympy.Add, _Printer.add), (sympy.Mul, _Printer.mul), (sympy.Pow, _Printer.power),
-    (_named("FloorDiv", "CleanDiv"), _Printer.floor_div), (_named("Mod", "PythonMod"), _Printer.modulo),
-    (_named("ModularIndexing"), _Printer.modular), (sympy.core.relational.Relational, _Printer.relation), (sympy.And, _Printer.junction),
-    (sympy.Or, _Printer.junction), (sympy.Not, _Printer.negation), (_named("Max", "Min"), _Printer.extreme),
+    (sympy.Symbol, _Printer.symbol),
+    (sympy.Integer, _Printer.integer),
+    (sympy.Number, _Printer.number),
+    (sympy.logic.boolalg.BooleanAtom, _Printer.boolean),
+    (sympy.Add, _Printer.add),
+    (sympy.Mul, _Printer.mul),
+    (sympy.Pow, _Printer.power),
+    (_named("FloorDiv", "CleanDiv"), _Printer.floor_div),
+    (_named("Mod", "PythonMod"), _Printer.modulo),
+    (_named("ModularIndexing"), _Printer.modular),
+    (sympy.core.relational.Relational, _Printer.relation),
+    (sympy.And, _Printer.junction),
+    (sympy.Or, _Printer.junction),
+    (sympy.Not, _Printer.negation),
+    (_named("Max", "Min"), _Printer.extreme),
 )
 
 

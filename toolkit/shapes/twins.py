@@ -13,8 +13,15 @@ from .direct import fake_of
 
 def plain(tensor: torch.Tensor) -> bool:
     """A strided tensor without anything special about it."""
-    return (type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) and tensor.layout is torch.strided
-            and not tensor.is_quantized and not tensor.is_conj() and not tensor.is_neg() and not tensor.is_inference() and tensor.device.type != "meta")
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+        and tensor.layout is torch.strided
+        and not tensor.is_quantized
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+        and not tensor.is_inference()
+        and tensor.device.type != "meta"
+    )
 
 
 def storage_key(tensor: torch.Tensor) -> int:
@@ -22,7 +29,8 @@ def storage_key(tensor: torch.Tensor) -> int:
 
 
 def static_meta(tensor: torch.Tensor, storages: dict[int, Any]) -> torch.Tensor:
-    """A meta tensor with this one's sizes and strides; tensors that share memory share a meta storage through `storages`. Call it outside all modes."""
+    """A meta tensor with this one's sizes and strides; tensors that share memory share a meta storage through `storages`. Call it outside
+    all modes."""
     key = storage_key(tensor)
     if key not in storages:  # the weak reference keeps the key from being used again, not the memory alive
         storages[key] = StorageWeakRef(tensor.untyped_storage()), torch.UntypedStorage(tensor.untyped_storage().nbytes(), device="meta")
@@ -50,12 +58,23 @@ class Converter(FakeTensorConverter):
         super().__init__(copy_data=False, export=False)
         self.twins: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
-    def from_real_tensor(self, fake_mode: Any, t: torch.Tensor, make_constant: bool = False, shape_env: Any = None, *,
-                         source: Source | None = None, symbolic_context: Any = None, trace: bool = True) -> FakeTensor:
+    def from_real_tensor(
+        self,
+        fake_mode: Any,
+        t: torch.Tensor,
+        make_constant: bool = False,
+        shape_env: Any = None,
+        *,
+        source: Source | None = None,
+        symbolic_context: Any = None,
+        trace: bool = True,
+    ) -> FakeTensor:
         if t in self.twins:
             return self.twins[t]
         if shape_env is not None or symbolic_context is not None or not plain(t):
-            return super().from_real_tensor(fake_mode, t, make_constant, shape_env, source=source, symbolic_context=symbolic_context, trace=trace)
+            return super().from_real_tensor(
+                fake_mode, t, make_constant, shape_env, source=source, symbolic_context=symbolic_context, trace=trace
+            )
         with torch._C._DisableTorchDispatch():
             fake = fake_of(fake_mode, static_meta(t, {}), t.device)
             fake.constant = t if make_constant else None
