@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .trace import Trace
 
 Compiled = Callable[..., Any]
+_OF_LOCALS = frozenset("""LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_AND_CLEAR STORE_FAST DELETE_FAST LOAD_DEREF STORE_DEREF DELETE_DEREF LOAD_CLOSURE
+    MAKE_CELL""".split())
 JUMPS = ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE")
 _OR_POP = {"JUMP_IF_TRUE_OR_POP": "POP_JUMP_IF_TRUE", "JUMP_IF_FALSE_OR_POP": "POP_JUMP_IF_FALSE"}
 _LEAVES = ("RAISE_VARARGS", "RERAISE", "RETURN_VALUE")
@@ -84,6 +86,9 @@ class Ending:
         count = operand_count(instruction)
         if count is None:
             raise SkipFrame(f"the graph breaks at {instruction.opname}, which cannot run alone")
+        if instruction.opname in _OF_LOCALS and self.tx.steps:  # the original's locals are not in the code made here: break before that
+            broken = self.trace.record.breaks[self.tx.steps]
+            raise BreakGraph(broken.id, broken.reason, broken.hint, at=self.tx.steps - 1)
         if self.trace.handled is not None:
             if self.trace.raised_at is None or self.trace.record.breaks_at(self.trace.raised_at):
                 raise SkipFrame("the graph breaks while an exception is handled")

@@ -61,7 +61,7 @@ class Rebuilder:
         self._making.add(variable)
         variable.rebuild(self)
         self._making.discard(variable)
-        if variable.mutable:
+        if variable.mutable or variable.parts():  # tuples and methods too: met again, it is the same object
             self.emit.copy(1)
             self._kept[variable] = self.keep()
             variable.fill(self)
@@ -132,6 +132,8 @@ class Rebuilder:
     def _store_global(self, namespace: dict[str, object], name: str, value: VariableTracker) -> None:
         from .effects import DELETED
 
+        if value is DELETED and name not in namespace:
+            return
         if value is not DELETED:
             self.value(value)
         self.emit.load_const(namespace)

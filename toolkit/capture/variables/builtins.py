@@ -158,6 +158,8 @@ def _id(tx: Interpreter, value: VariableTracker) -> VariableTracker:
     try:
         real = value.real()
     except NotConstant:
+        real = None
+    if real is None or tx.effects.known(real) is not value and not isinstance(value, BuiltinVariable):
         return tx.break_graph("unsupported-call", f"id() of {value.describe()}")
     if value.source is not None and not isinstance(value.source, ConstSource):
         tx.guard(GuardKind.ID_IS, value.source, real)

@@ -206,7 +206,7 @@ class SequenceVariable(VariableTracker):
         count = index_of(tx, times)
         if len(self.items) * count > MOST_ITEMS:
             tx.break_graph("too-long", f"a {self.kind.__name__} of {len(self.items) * count} items is made")
-        return self.made(self.items * count)
+        return self if self.kind is tuple and count == 1 else self.made(self.items * count)
 
     def _family(self) -> type:
         return list if issubclass(self.kind, list) else tuple

@@ -222,7 +222,7 @@ class DictVariable(_Hashed):
         self.set_item(tx, key, value)
         return value
 
-    def method_update(self, tx: Interpreter, other: VariableTracker | None = None, **named: VariableTracker) -> VariableTracker:
+    def method_update(self, tx: Interpreter, other: VariableTracker | None = None, /, **named: VariableTracker) -> VariableTracker:
         for key, value in pairs(tx, other) if other is not None else ():
             self.put(tx, key, value)
         for name, value in named.items():

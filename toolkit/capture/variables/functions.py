@@ -277,8 +277,9 @@ def store_attrs(out: Rebuilder, variable: VariableTracker) -> None:
     """Emit `variable.name = value` for everything the trace stored on it, deletions too, in order."""
     for name, value in out.trace.effects.attrs(variable).items():
         if value is DELETED:
-            out.value(variable)
-            out.emit.delete_attr(name)
+            if variable.source is not None and hasattr(variable.real(), name):
+                out.value(variable)
+                out.emit.delete_attr(name)
         else:
             out.value(value)
             out.value(variable)

@@ -13,7 +13,7 @@ import torch
 from .base import Args, Kwargs, VariableTracker
 from .containers import ListVariable, TupleVariable, is_tuple_kind
 from .dicts import DictVariable, FrozenSetVariable, SetVariable
-from .exceptions import ExceptionVariable
+from .exceptions import ExceptionVariable, is_plain_exception
 from .functions import BoundMethodVariable
 from .lookup import bind_to, find
 from .modules import ModuleVariable
@@ -69,7 +69,7 @@ def _initialise(tx: Interpreter, made: VariableTracker, args: Args, kwargs: Kwar
 def new_object(tx: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
     """As `__new__` of the built-in type that `cls` derives from."""
     if issubclass(cls, BaseException):
-        return ExceptionVariable(cls, [tx.realize(a) for a in args])
+        return _new_exception(tx, cls, args, kwargs)
     if issubclass(cls, torch.nn.Module):
         return ModuleVariable(cls)
     kind = base_kind(cls)
@@ -79,6 +79,16 @@ def new_object(tx: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variab
     if kind is tuple and is_tuple_kind(cls):
         return TupleVariable(base.items, cls)
     return UserObjectVariable(cls, base=base)
+
+
+def _new_exception(tx: Interpreter, cls: type[BaseException], args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Keywords of a built-in exception class are attributes (`name` of ImportError); those of a user's `__init__` are its own."""
+    if not is_plain_exception(cls):
+        kwargs = {}
+    unknown = [name for name in kwargs if not hasattr(cls, name)]
+    if unknown or kwargs and not issubclass(cls, AttributeError | NameError | ImportError):
+        tx.raise_error(TypeError, f"{cls.__name__}() takes no keyword arguments")
+    return ExceptionVariable(cls, [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()})
 
 
 def _plain_object(tx: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
