@@ -76,9 +76,8 @@ class Session:
     def find_kernel(self, name: str, compile_id: int) -> Any:
         """The object behind a kernel's row in the panel; None if its function has gone."""
         things = {id(c): c for c in map(self.compiled, self.compiled_names())}.values()
-        candidates = [c.kernels[name] for c in things if name in c.kernels]
-        exact = [k for k in candidates if getattr(k, "compile_id", compile_id) == compile_id]
-        return exact[0] if exact else None
+        named = [k for thing in things for k in thing.kernels.values() if k.name == name]
+        return next((k for k in named if k.compile_id == compile_id), None)
 
     def _known(self) -> str:
         names = self.compiled_names()

@@ -70,6 +70,7 @@ class FakeKernel:
 
     def __init__(self, name: str, source: str = SOURCE, backend: str = "cpp") -> None:
         self.name, self.source, self.original, self.backend, self.edited = name, source, source, backend, False
+        self.compile_id = 0
 
     def edit(self, source: str) -> None:
         for number, line in enumerate(source.splitlines(), 1):
@@ -112,7 +113,8 @@ class FakeCompiled:
         key = tuple(getattr(a, "shape", None) for a in args)
         if key not in self.seen:
             self.seen.add(key)
-            with events.compilation():
+            with events.compilation() as number:
+                self.kernels["softmax_0"].compile_id = number
                 for event in self.compiling():
                     self.events.append(event)
                     events.emit(event)

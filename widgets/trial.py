@@ -5,7 +5,9 @@ A kernel is what `f.kernels[name]` gives: `.source .edit(source) .check() .bench
 
 from __future__ import annotations
 
+import linecache
 import re
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,21 +85,36 @@ def locate(error: BaseException, source: str) -> tuple[int, int, str]:
 
 
 def _triton(error: BaseException, source: str) -> tuple[int, int, str]:
-    """Triton says 'at LINE:COLUMN:', counted from the line of `def`; a running kernel's traceback has the line itself."""
+    """Triton says 'at LINE:COLUMN:', counted from the line of `def`; its interpreter and a running kernel have the line in a traceback."""
     words = str(error).strip()
-    last = words.splitlines()[-1] if words else ""
     found = TRITON.search(words)
     if found:
         start = next((i for i, text in enumerate(source.splitlines()) if text.startswith("def ")), 0)
-        return _within(start + int(found[1]), source), int(found[2]) + 1, last
-    line, trace = 0, error.__traceback__
-    while trace is not None:
-        text = trace.tb_frame.f_code.co_filename
-        if "kernel" in text and "<" in text:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    message = error.message if isinstance(error, FuselabError) else f"{type(error).__name__}: {last}" if last else type(error).__name__
-    return _within(line, source), 0, message
+        return _within(start + int(found[1]), source), int(found[2]) + 1, words.splitlines()[-1]
+    line = _line_in_traceback(error, source)
+    root = _root(error)
+    if isinstance(root, FuselabError):
+        return line, 0, root.message
+    last = str(root).strip().splitlines()[-1:]
+    return line, 0, ": ".join([type(root).__name__, *last])
+
+
+def _line_in_traceback(error: BaseException, source: str) -> int:
+    """The line of `source` where `error`, or what caused it, was raised: the innermost frame of a text that contains `source`."""
+    line, cause = 0, error
+    while cause is not None:
+        for frame in traceback.extract_tb(cause.__traceback__):
+            text = "".join(linecache.getlines(frame.filename)) if frame.filename.startswith("<") else ""
+            if source.strip("\n") in text:
+                line = _within((frame.lineno or 0) - _lines_before(source, text), source)
+        cause = cause.__cause__  # type: ignore[assignment]
+    return line
+
+
+def _root(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _build(kernel: Any, source: str) -> Outcome | None:
