@@ -188,3 +188,12 @@ def test_generators_in_the_trace():
         return x, g.send(10)
 
     check(fn, x)
+
+
+def test_torch_cond():
+    def fn(x, flag):
+        a = torch.cond(x.sum() > 0, lambda x: (x + 1, x * 2), lambda x: (x - 1, x * 3), (x,))
+        return a, torch.cond(flag, lambda: x * 5, lambda: x)
+
+    check(fn, x.abs(), True)
+    check(fn, -x.abs(), False)

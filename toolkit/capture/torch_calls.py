@@ -278,7 +278,14 @@ def as_tensor(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | 
     return None
 
 
+def cond(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    from .branches import cond as rule
+
+    return rule(tx, args, kwargs)
+
+
 RULES: dict[Any, Rule] = {
+    torch.cond: cond,
     torch.is_tensor: is_tensor,
     torch.Size: size_class,
     torch._assert: assert_,
