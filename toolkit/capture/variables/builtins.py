@@ -15,7 +15,7 @@ from ..guards import GuardKind
 from ..source import AttrSource, ConstSource, Source
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .classes import is_instance, is_subclass
-from .containers import ListVariable, SequenceVariable, TupleVariable, sorted_values
+from .containers import ListVariable, RangeVariable, SequenceVariable, TupleVariable, sorted_values
 from .iterators import CallIteratorVariable, ReversedVariable
 from .methods import BuiltinMethodVariable
 from .rules import PURE, RULES, apply_rule, fold_if_constant, none_given, rule
@@ -214,8 +214,10 @@ def _reversed(tx: Interpreter, value: VariableTracker) -> VariableTracker:
         value = value.base if value.base is not None and value.special(tx, "__getitem__") is None else value
     if isinstance(value, SequenceVariable | UserObjectVariable):
         return ReversedVariable(value, int(tx.length(value).constant()))
-    from .iterators import ItemsIteratorVariable
+    from .iterators import ItemsIteratorVariable, RangeIteratorVariable
 
+    if isinstance(value, RangeVariable):
+        return RangeIteratorVariable(value.value[::-1])
     if value.is_constant() and not hasattr(value.constant(), "__reversed__") and not hasattr(value.constant(), "__getitem__"):
         tx.raise_error(TypeError, f"'{value.python_type().__name__}' object is not reversible")
     return ItemsIteratorVariable(tx.unpack(value)[::-1], reversed)

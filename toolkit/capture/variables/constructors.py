@@ -223,6 +223,10 @@ def _type(tx: Interpreter, value: VariableTracker, *more: VariableTracker) -> Va
 def _super(tx: Interpreter, cls: VariableTracker | None = None, instance: VariableTracker | None = None) -> VariableTracker:
     """Without arguments: the class of the method's `__class__` cell, and its first argument."""
     if cls is not None and instance is not None:
+        if not issubclass(cls.python_type(), type):
+            tx.raise_error(TypeError, f"super() argument 1 must be a type, not {cls.python_type().__name__}")
+        if not _is_super_of(cls, instance):
+            tx.raise_error(TypeError, "super(type, obj): obj must be an instance or subtype of type")
         return SuperVariable(cls, instance)
     caller = tx.trace.current
     cell = caller.cells.get("__class__")
@@ -233,6 +237,11 @@ def _super(tx: Interpreter, cls: VariableTracker | None = None, instance: Variab
     if cell is None or owner is None:
         tx.raise_error(RuntimeError, "super(): __class__ cell not found" if cell is None else "super(): no arguments")
     return SuperVariable(tx.realize(cell.load(tx)), tx.realize(owner))  # type: ignore[arg-type]
+
+
+def _is_super_of(cls: VariableTracker, instance: VariableTracker) -> bool:
+    kind = instance.python_type()
+    return issubclass(kind, cls.real()) or issubclass(kind, type) and issubclass(instance.real(), cls.real())
 
 
 @rule(property)

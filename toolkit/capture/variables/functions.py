@@ -477,21 +477,29 @@ class MethodWrapperVariable(VariableTracker):
         return (self.function,)
 
 
+def _own_names(tx: Interpreter, function: VariableTracker) -> list[str]:
+    """Names in the `__dict__` of a function or other callable."""
+    try:
+        attributes = dict(getattr(function.real(), "__dict__", {}))
+    except NotConstant:
+        attributes = {}
+    names = {**attributes, **{k: v for k, v in tx.effects.attrs(function).items() if v is not DELETED}}
+    return [n for n in names if not (n.startswith("__") and n.endswith("__") and n != "__wrapped__")]
+
+
 @rule(functools.update_wrapper)
 def update_wrapper(tx: Interpreter, wrapper: VariableTracker, wrapped: VariableTracker, assigned: VariableTracker | None = None,
-                   updated: VariableTracker | None = None) -> VariableTracker:
+                   updated: VariableTracker | None = None) -> VariableTracker | None:
     """functools.update_wrapper with its default lists: names, doc, and the wrapped function's own attributes."""
+    copied = [n.constant() for n in updated.unpack(tx)] if updated is not None else ["__dict__"]
+    if copied not in ([], ["__dict__"]):
+        return None
     names = [n.constant() for n in assigned.unpack(tx)] if assigned is not None else functools.WRAPPER_ASSIGNMENTS
     for name in names:
         if wrapped.has_attr(tx, name):
             wrapper.set_attr(tx, name, wrapped.get_attr(tx, name))
-    try:
-        attributes = dict(getattr(wrapped.real(), "__dict__", {}))
-    except NotConstant:
-        attributes = {}
-    for name in {**attributes, **tx.effects.attrs(wrapped)}:
-        if not (name.startswith("__") and name.endswith("__") and name != "__wrapped__"):
-            wrapper.set_attr(tx, name, wrapped.get_attr(tx, name))
+    for name in _own_names(tx, wrapped) if copied else ():
+        wrapper.set_attr(tx, name, wrapped.get_attr(tx, name))
     wrapper.set_attr(tx, "__wrapped__", wrapped)
     return wrapper
 
