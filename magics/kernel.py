@@ -13,6 +13,8 @@ from . import errors
 from .cell import prompt
 from .options import SessionMagics, parse
 
+KEEP = "edit it and run it again; --keep uses a kernel that differs all the same"
+
 
 @magics_class
 class KernelMagics(SessionMagics):
@@ -37,7 +39,7 @@ class KernelMagics(SessionMagics):
         if outcome.line:
             raise self._error(name, cell, outcome)
         if not outcome.kept:
-            raise errors.plain(self.shell, KernelRejected(f"{name}: {outcome.text}", outcome.details or KernelRejected.remedy))
+            raise errors.plain(self.shell, KernelRejected(f"{name}: {outcome.text}", outcome.details or KEEP))
         print(f"{name}: {outcome.text}")
         if args.benchmark:
             print(f"{name}: {trial.benchmark(kernel).text}")

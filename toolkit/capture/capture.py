@@ -25,6 +25,7 @@ from .bodies import ByCode
 from .breaks import BreakGraph, Observed, Restart, SkipFrame
 from .consolidate import consolidate
 from .ending import Compiled, Ending
+from .graph_text import text_of_graph
 from .guards import Guard, GuardKind, GuardSet
 from .hook import Entry, FrameView, Skip, disabled
 from .interpreter import Interpreter, ReachedBreak
@@ -172,15 +173,6 @@ def top_interpreter(trace: Trace, frame: FrameView) -> Interpreter:
         tx.cells[name] = existing_cell(tx, cell, name, OwnCellSource(name), CellSource(name))
     trace.stack.clear()
     return tx
-
-
-def text_of_graph(gm: torch.fx.GraphModule) -> str:
-    """One line a node: name, operation, arguments, user's line."""
-    rows = []
-    for node in gm.graph.nodes:
-        lines = node.meta.get("lines") or ()
-        rows.append(node.format_node() + (f"  # {lines[0]}" if lines and node.op != "placeholder" else ""))
-    return "\n".join(filter(None, rows))
 
 
 @contextlib.contextmanager

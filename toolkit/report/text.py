@@ -152,6 +152,7 @@ def fusion(rows: Rows, full: bool) -> Iterable[Line]:
         yield [(f"  kept apart: {plural(count, 'pair')}, because {reason}", "")]
 
 
+INPUT = re.compile(r"\w+: [^=]*$")
 NODE = re.compile(r"\b[A-Za-z]\w*_\d+\b")
 
 
@@ -302,7 +303,7 @@ def _first(items: list[r.Row] | list[tuple[str, ...]], full: bool, how: str = ""
 
 def _operations(text: str, full: bool) -> str:
     """A graph's text; without its inputs, if it is to be short."""
-    return text if full else "\n".join(line for line in text.splitlines() if " = placeholder[" not in line)
+    return text if full else "\n".join(line for line in text.splitlines() if not INPUT.match(line))
 
 
 def _text(text: str, full: bool, how: str) -> Iterable[Line]:
