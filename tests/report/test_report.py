@@ -16,7 +16,7 @@ from fuselab.toolkit.report.fold import Rows
 
 WHOLE = """\
 forward
-2 compilations, 1 graph, 1 graph break, 1 recompilation, 2 kernels, 1 fallback, 286 ms
+2 compilations, 1 graph, 1 graph break, 1 recompilation, 2 kernels, 1 call into ATen, 1 fallback, 286 ms
 
 Graph breaks
   nets/model.py:14, in forward

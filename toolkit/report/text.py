@@ -40,6 +40,9 @@ def summary(rows: Rows) -> str:
     for table, noun in (("recompilations", "recompilation"), ("kernels", "kernel"), ("fallbacks", "fallback"), ("problems", "problem")):
         if rows[table]:
             parts.append(plural(len(rows[table]), noun))
+        externs = sum(s.externs for s in rows["schedules"])
+        if table == "kernels" and externs:
+            parts.append(plural(externs, "call") + " into ATen")
     total = sum(c.seconds for c in compiled)
     return ", ".join([*parts, seconds(total)] if total else parts)
 
