@@ -17,6 +17,11 @@
 
 static PyObject *interned_name, *interned_miss;
 
+static int refuse(const char *what) {
+    PyErr_SetString(PyExc_TypeError, what);
+    return -1;
+}
+
 #include "_constant.h"
 #include "_watch.h"
 #include "_held.h"
@@ -127,7 +132,8 @@ static Cache *switch_to(Cache *cache) { /* returns what was active; a reference 
 }
 
 static PyObject *run_as_is(PyThreadState *thread, Frame *frame, int throwing) {
-    if (previous == NULL || previous == _PyEval_EvalFrameDefault || here.chained == frame) return _PyEval_EvalFrameDefault(thread, frame, throwing);
+    int alone = previous == NULL || previous == _PyEval_EvalFrameDefault;
+    if (alone || here.chained == frame) return _PyEval_EvalFrameDefault(thread, frame, throwing);
     Frame *outer = here.chained; /* two hooks that chain to each other would never end: a frame is handed over once */
     here.chained = frame;
     PyObject *result = previous(thread, frame, throwing);
@@ -243,7 +249,8 @@ static int argument_count(const PyCodeObject *code) {
 static Values values_of(Frame *frame) {
     PyCodeObject *code = FRAME_CODE(frame);
     PyObject *closure = FRAME_FUNCTION(frame)->func_closure;
-    return (Values){frame->localsplus, code->co_flags & CO_OPTIMIZED ? argument_count(code) : 0, frame->f_globals, frame->f_builtins, closure};
+    Py_ssize_t count = code->co_flags & CO_OPTIMIZED ? argument_count(code) : 0;
+    return (Values){frame->localsplus, count, frame->f_globals, frame->f_builtins, closure};
 }
 
 #if PY_VERSION_HEX >= 0x030C0000
@@ -326,8 +333,8 @@ static PyObject *versions_tuple(Bucket *b, PyObject *globals) {
     return tuple;
 }
 
-/* cache.miss(code, globals, builtins, function, arguments, versions, failed, made) -> Version | None (run such frames as they are from now on) |
-   NotImplemented (this one only) */
+/* cache.miss(code, globals, builtins, function, arguments, versions, failed, made) gives a Version, None (from now on such frames run as
+   they are), or NotImplemented (this one does) */
 static PyObject *ask_python(Bucket *b, Frame *frame, const Values *values, int failed) {
     PyObject *arguments = PyTuple_New(values->count), *versions = arguments ? versions_tuple(b, values->globals) : NULL, *answer = NULL;
     PyObject *made = PyLong_FromLong(b->made), *guard = PyLong_FromLong(failed);

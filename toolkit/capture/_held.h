@@ -43,7 +43,8 @@ static PyObject *requires_grad(const Held *h, PyObject *tensor) { /* True or Fal
 
 static int read_small(const Held *h, void *handle, Known *k) { /* 0: done */
     return ((read_long)h->functions[R_DIM])(handle, &k->dim) || ((read_int)h->functions[R_DTYPE])(handle, &k->dtype) ||
-           ((read_int)h->functions[R_DEVICE_TYPE])(handle, &k->device_type) || ((read_int)h->functions[R_DEVICE_INDEX])(handle, &k->device_index);
+           ((read_int)h->functions[R_DEVICE_TYPE])(handle, &k->device_type) ||
+           ((read_int)h->functions[R_DEVICE_INDEX])(handle, &k->device_index);
 }
 
 static int read_dims(const Held *h, void *handle, int64_t **sizes, int64_t **strides) {
@@ -57,7 +58,8 @@ static int tensor_is(const Held *h, PyObject *tensor, const Known *k) {
     if (Py_TYPE(tensor) != k->type || read_small(h, handle, &now) || now.dim != k->dim || now.dtype != k->dtype) return 0;
     if (now.device_type != k->device_type || now.device_index != k->device_index || read_dims(h, handle, &sizes, &strides)) return 0;
     size_t bytes = k->dim * sizeof(int64_t);
-    return memcmp(sizes, k->sizes, bytes) == 0 && memcmp(strides, k->sizes + k->dim, bytes) == 0 && requires_grad(h, tensor) == k->requires_grad;
+    if (memcmp(sizes, k->sizes, bytes) != 0 || memcmp(strides, k->sizes + k->dim, bytes) != 0) return 0;
+    return requires_grad(h, tensor) == k->requires_grad;
 }
 
 /* Whether all are as they were, and none of `others` is one of them. */
@@ -74,7 +76,7 @@ static int held_hold(const Held *h, PyObject *const *others, Py_ssize_t count) {
 static int learn(Held *h, PyObject *tensor, Known *k) {
     int64_t *sizes, *strides;
     void *handle = handle_of(h, tensor);
-    if (read_small(h, handle, k) || read_dims(h, handle, &sizes, &strides)) return PyErr_SetString(PyExc_ValueError, "an unreadable tensor"), -1;
+    if (read_small(h, handle, k) || read_dims(h, handle, &sizes, &strides)) return refuse("a tensor cannot be read");
     size_t bytes = k->dim * sizeof(int64_t);
     k->type = Py_TYPE(tensor);
     k->requires_grad = requires_grad(h, tensor);
@@ -108,8 +110,9 @@ static int held_arguments_are_sound(PyObject *tensors, PyObject *addresses, PyOb
 static PyObject *held_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     PyObject *tensors, *addresses, *descriptor;
     Py_ssize_t offset;
-    if (!PyArg_ParseTuple(args, "O!O!nO!", &PyTuple_Type, &tensors, &PyTuple_Type, &addresses, &offset, &PyGetSetDescr_Type, &descriptor)) return NULL;
-    if (!held_arguments_are_sound(tensors, addresses, descriptor, offset)) return PyErr_Format(PyExc_TypeError, "tensors and their readers are needed");
+    if (!PyArg_ParseTuple(args, "O!O!nO!", &PyTuple_Type, &tensors, &PyTuple_Type, &addresses, &offset, &PyGetSetDescr_Type, &descriptor))
+        return NULL;
+    if (!held_arguments_are_sound(tensors, addresses, descriptor, offset)) return refuse("tensors and their readers are needed"), NULL;
     Held *h = (Held *)type->tp_alloc(type, 0);
     if (h == NULL) return NULL;
     h->tensors = Py_NewRef(tensors);

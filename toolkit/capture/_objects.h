@@ -152,7 +152,7 @@ static PyMemberDef cache_members[] = {
 static PyTypeObject CacheType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fuselab.toolkit.capture._frame.Cache",
-    .tp_doc = "Everything one compiler compiled. A subclass has miss(code, globals, builtins, function, arguments, versions, failed, made).",
+    .tp_doc = "Everything one compiler compiled. A subclass has the method `miss` that hook.py documents.",
     .tp_basicsize = sizeof(Cache),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .tp_new = PyType_GenericNew,

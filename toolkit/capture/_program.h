@@ -1,8 +1,9 @@
 /* The guard program: a tree of accesses that share their beginnings, with checks at its nodes, then a few last checks over all.
 
    A node is (access, operand, index, checks, children, guard, watch, settled checks, settled children), a check (check, operand, slot,
-   guard), a last check (last, operand, a, b, count, fallback, guard); `guard` is the position in the GuardSet that a failure names. Python builds these tuples (program.py) and
-   the program keeps them, so that operands live as long as it does; the structs below borrow from them. */
+   guard), a last check (last, operand, a, b, count, fallback, guard); `guard` is the position in the GuardSet that a failure names.
+   Python builds these tuples (program.py) and the program keeps them, so that operands live as long as it does; the structs below
+   borrow from them. */
 
 typedef struct {
     PyObject *const *args;
@@ -16,7 +17,8 @@ enum { A_ROOT, A_LOCAL, A_GLOBALS, A_BUILTINS, A_CELL, A_CONST, A_ATTR, A_DICT_A
 
 static const char *const access_names[A_COUNT] = {
     "root", "local", "globals", "builtins", "cell", "const", "attr", "dict_attr", "dict", "item", "tuple_item", "dict_key", "type",
-    "weakref", "code", "defaults", "kwdefaults", "closure", "cells", "function_globals", "method_self", "method_function", "call", "call_method",
+    "weakref", "code", "defaults", "kwdefaults", "closure", "cells", "function_globals", "method_self", "method_function", "call",
+    "call_method",
 };
 
 enum { C_TYPE_IS, C_ID_IS, C_ID_IS_NOT, C_TRUE, C_FALSE, C_EQUALS, C_LENGTH, C_KEYS, C_CONTAINS, C_LACKS, C_HAS_ATTR, C_LACKS_ATTR,
@@ -332,7 +334,8 @@ static int torch_state_is(PyObject *operand) {
         if (truth != 1) return inverted(truth);
     }
     PyObject *function = PyTuple_GET_ITEM(operand, 0), *expected = PyTuple_GET_ITEM(operand, 1);
-    PyObject *now = PyTuple_GET_SIZE(operand) > 2 ? PyObject_CallOneArg(function, PyTuple_GET_ITEM(operand, 2)) : PyObject_CallNoArgs(function);
+    PyObject *argument = PyTuple_GET_SIZE(operand) > 2 ? PyTuple_GET_ITEM(operand, 2) : NULL;
+    PyObject *now = argument ? PyObject_CallOneArg(function, argument) : PyObject_CallNoArgs(function);
     if (now == NULL) return -1;
     int same = now == expected ? 1 : PyObject_RichCompareBool(now, expected, Py_EQ);
     Py_DECREF(now);
@@ -390,8 +393,8 @@ static int parse_checks(Node *n, PyObject *checks) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(checks); i++, n->checks_count++) {
         Check *c = &n->checks[i];
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(checks, i), "iOni", &c->op, &c->operand, &c->slot, &c->guard)) return -1;
-        if (c->op == C_WATCH && !Py_IS_TYPE(c->operand, &WatchType)) return PyErr_SetString(PyExc_TypeError, "a Watch is needed"), -1;
-        if ((c->op == C_KEYS || c->op == C_RANGE) && !PyTuple_Check(c->operand)) return PyErr_SetString(PyExc_TypeError, "a tuple is needed"), -1;
+        if (c->op == C_WATCH && !Py_IS_TYPE(c->operand, &WatchType)) return refuse("a Watch is needed");
+        if ((c->op == C_KEYS || c->op == C_RANGE) && !PyTuple_Check(c->operand)) return refuse("a tuple is needed");
     }
     return 0;
 }
@@ -401,10 +404,10 @@ static int parse_node(Node *n, PyObject *tuple) {
     if (!PyArg_ParseTuple(tuple, "iOnO!O!iOnn", &n->op, &n->operand, &n->index, &PyTuple_Type, &checks, &PyTuple_Type, &children, &n->guard,
                           &watch, &n->settled_checks, &n->settled_children)) return -1;
     if (watch != Py_None && (!Py_IS_TYPE(watch, &WatchType) || PyTuple_GET_SIZE(((Watch *)watch)->dicts) != 1))
-        return PyErr_SetString(PyExc_TypeError, "a Watch of one dict is needed"), -1;
+        return refuse("a Watch of one dict is needed");
     n->watch = watch == Py_None ? NULL : (Watch *)watch;
-    if (n->settled_checks > PyTuple_GET_SIZE(checks) || n->settled_children > PyTuple_GET_SIZE(children) || n->settled_checks < 0 ||
-        n->settled_children < 0) return PyErr_SetString(PyExc_ValueError, "more is settled than there is"), -1;
+    if (n->settled_checks < 0 || n->settled_checks > PyTuple_GET_SIZE(checks) || n->settled_children < 0 ||
+        n->settled_children > PyTuple_GET_SIZE(children)) return refuse("more is settled than there is");
     if (parse_checks(n, checks) < 0) return -1;
     n->children = PyMem_Calloc(PyTuple_GET_SIZE(children) + 1, sizeof(Node));
     if (n->children == NULL) return PyErr_NoMemory(), -1;
@@ -417,8 +420,8 @@ static int parse_node(Node *n, PyObject *tuple) {
 
 static int parse_last(Last *l, PyObject *tuple) { /* (last, operand, a, b, count, fallback, guard) */
     if (!PyArg_ParseTuple(tuple, "iOnnnOi", &l->op, &l->operand, &l->a, &l->b, &l->count, &l->fallback, &l->guard)) return -1;
-    if (l->op == L_STATE && !PyTuple_Check(l->operand)) return PyErr_SetString(PyExc_TypeError, "a tuple is needed"), -1;
-    if (l->op == L_HELD && !Py_IS_TYPE(l->operand, &HeldType)) return PyErr_SetString(PyExc_TypeError, "a Held is needed"), -1;
+    if (l->op == L_STATE && !PyTuple_Check(l->operand)) return refuse("a tuple is needed");
+    if (l->op == L_HELD && !Py_IS_TYPE(l->operand, &HeldType)) return refuse("a Held is needed");
     if (l->op != L_SHAPE || l->operand == Py_None) return 0;
     l->code = PyMem_Calloc(2 * l->count + 1, sizeof(int64_t));
     if (l->code == NULL) return PyErr_NoMemory(), -1;

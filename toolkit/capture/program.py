@@ -107,6 +107,8 @@ class Builder:
         kind, source, expected = guard.kind, guard.source, guard.expected
         if kind in _STATE:
             self.finish("state", number, (_STATE[kind], expected))
+        elif source is None:
+            self.autocast(expected, number)
         elif kind in _SIMPLE:
             self.check(self.place(source, number), _SIMPLE[kind], expected, number)
         elif kind in _ON_A_PART:
@@ -168,7 +170,7 @@ class Builder:
         slots = [self.keep(s, number) for s in sources]
         self.finish("call", number, lambda *kept: function(*(kept[i] for i in slots)))
 
-    def autocast(self, source: None, expected: Row, number: int) -> None:
+    def autocast(self, expected: Row, number: int) -> None:
         device, enabled, dtype = expected
         if not enabled:
             self.finish("state", number, (torch.is_autocast_enabled, False, device, _torch.any_autocast))

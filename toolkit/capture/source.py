@@ -11,9 +11,9 @@ Prefer `DictAttrSource` to `AttrSource` on instances of user classes: it reads `
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 Step = tuple[str, object]  # (name of an accessor of the guard program, its operand)
 
@@ -48,7 +48,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Root(Source):
-    base: ClassVar[None] = None
+    base: Source | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
