@@ -33,6 +33,8 @@ class CppLoops(Reductions):
         """The kernel's body."""
         if self.tiling.form == "flat":
             self._flat()
+        elif self.tiling.form == "strips":
+            self._strips()
         elif self.tiling.form == "tiles":
             self._tiles()
         elif self.tiling.form == "columns":
@@ -61,6 +63,15 @@ class CppLoops(Reductions):
             return
         with self.loops(x[:-1], self._parallel()), self.loops(x[-1:], f"omp {simd}" if simd else ""):
             self._nodes(self.group.nodes)
+
+    def _strips(self) -> None:
+        *outer, (v, n) = self.ranges
+        if pragma := self._parallel():
+            self.pragma(pragma)
+        with self.out.block(f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {LANES})"):
+            self.out.line(f"const int64_t {v}e = long_min({v}b + {LANES}, {self.expr(n)});")
+            with self.base(), self.loops(outer), self.loops([(v, n)], "omp simd", {v: (f"{v}b", f"{v}e")}):
+                self._nodes(self.group.nodes)
 
     def _tiles(self) -> None:
         """Two loops by tiles: reads along the one are gathered in an array, in their own order, and taken from there in the other's."""

@@ -1,7 +1,8 @@
-"""Which loops of a kernel are outermost, parallel, blocked and vectorised: a choice of one of five forms, by strides and sizes.
+"""Which loops of a kernel are outermost, parallel, blocked and vectorised: a choice of one of six forms, by strides and sizes.
 
 flat      pointwise: all x loops, the last one vectorised
 tiles     pointwise, with reads that walk memory along another loop than the last: those two loops go by tiles, turned in a small array
+strips    pointwise, adding to places that may repeat: strips of the last loop, along which places differ, a thread each; so the order is always the same
 rows      a reduction whose last r loop walks memory: for each x, in parallel, loops over r, vectorised with several partial results
 columns   a reduction whose last x loop walks memory: for each block of it, loops over r with an accumulator for each lane
 whole     few results of many elements: each loop over r is shared out between threads, then the threads' results are combined
@@ -17,11 +18,12 @@ import sympy
 
 from ..loops.index import Expr, is_constant
 from ..loops.layout import product
+from ..loops.trace import Ref, Trace
 from ..scheduling.depends import MemoryDep
 from ..scheduling.loop_order import Hints, hint, strides
 from ..scheduling.nodes import FusedSchedulerNode
 
-Form = Literal["flat", "tiles", "rows", "columns", "whole"]
+Form = Literal["flat", "tiles", "strips", "rows", "columns", "whole"]
 Access = tuple[str, Expr]
 TILE = (16, 64)  # of the turned loop, and of the last
 GRAIN = 32768  # element operations below which threads do not pay
@@ -55,6 +57,8 @@ def choose(group: FusedSchedulerNode, hints: Hints, serial: bool = False) -> Til
         others = [n for i, n in enumerate(x[:-1]) if i != found[0]]
         work = group.numel() * max(cost(n.trace.counts) for n in group.nodes)
         return Tiling("tiles", _parallel(work), _collapse([*others, x[found[0]] / TILE[0]], hints), work, *found)
+    if serial and not group.is_reduction and _apart(group, hints):
+        return Tiling("strips", _parallel(group.numel()), work=group.numel())
     form: Form = "flat" if not group.is_reduction else _reduction_form(group, hints, serial)
     weight = max(cost(n.trace.counts) for n in group.nodes)
     work = group.numel() * weight
@@ -63,6 +67,22 @@ def choose(group: FusedSchedulerNode, hints: Hints, serial: bool = False) -> Til
     shared = form == "whole" or (form == "columns" and _few_columns(group, hints))
     loops = _outer_loops(group, form)
     return Tiling(form, _parallel(work), 1 if shared else _collapse(loops, hints), work, shared=shared)
+
+
+def _apart(group: FusedSchedulerNode, hints: Hints) -> bool:
+    """Along the last loop, every place that is added to is another one: loaded indices do not vary with it, and the stride is not 0."""
+    if not group.domain.x or hint(group.domain.x[-1], hints) < 8:
+        return False
+    last = group.domain.variables[-1]
+    for node in group.nodes:
+        moved = node.moved()
+        if loads_index_along(node.trace, {v for v in (*node.trace.index, *node.trace.rindex) if last in moved.get(v, v).free_symbols}):
+            return False
+        for d in node.writes:
+            found = strides(d.index, (last,))
+            if d.mode == "atomic_add" and (found is None or found[0] == 0):
+                return False
+    return True
 
 
 def _turned(group: FusedSchedulerNode, hints: Hints) -> tuple[int, frozenset[Access]] | None:
@@ -102,6 +122,19 @@ def _outer_loops(group: FusedSchedulerNode, form: Form) -> Sequence[Expr]:
     if form == "columns":
         return (*x[:-1], x[-1] / LANES)
     return x if form == "rows" else group.domain.r[:1]
+
+
+def loads_index_along(trace: Trace, variables: set[sympy.Symbol]) -> bool:
+    """Some loaded index varies with these variables of the body."""
+    varying: set[int] = set()
+    for step in trace.steps():
+        if any(isinstance(a, Ref) and a.number in varying for a in step.args) or any(
+            isinstance(a, sympy.Basic) and a.free_symbols & variables for a in step.args
+        ):
+            varying.add(step.number)
+            if step.op == "indirect_indexing":
+                return True
+    return False
 
 
 def _few_columns(group: FusedSchedulerNode, hints: Hints) -> bool:

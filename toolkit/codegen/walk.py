@@ -51,8 +51,7 @@ class Walker:
 
     def walk(self, node: SchedulerNode) -> None:
         self.node = node
-        pairs = (*zip(node.trace.index, node.index, strict=True), *zip(node.trace.rindex, node.rindex, strict=True))
-        self._moved: dict[Any, Any] = {old: new for old, new in pairs if old is not new}
+        self._moved: dict[Any, Any] = node.moved()
         self._values: dict[int, Any] = {}
         self._uses = Counter(_refs(node.trace.top))
         self._block(node.trace.top)

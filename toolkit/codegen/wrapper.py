@@ -59,7 +59,8 @@ class Wrapper:
                 else:
                     assert isinstance(group, ExternSchedulerNode)
                     self._extern(group.buffer)
-                self._let_go(self.plan.after[step])
+                if step + 1 < len(self.schedule.groups):
+                    self._let_go(self.plan.after[step])
             self.out.line(f"return [{', '.join(self.value(o) for o in self.graph.outputs)}]")
         head = "".join(f"{name} = {path}\n" for name, path in self.imports.items())
         return head + ("\n\n" if head else "") + self.out.text() + "\n", self.objects

@@ -181,8 +181,7 @@ def index_exprs(node: SchedulerNode) -> Iterator[Expr]:
     """Every expression of the loop variables in the node's body: accesses, indices used as values, the place an argmax reports."""
     for dep in (*node.reads, *node.writes):
         yield dep.index
-    pairs = (*zip(node.trace.index, node.index, strict=True), *zip(node.trace.rindex, node.rindex, strict=True))
-    moved = dict(pairs)
+    moved = node.moved()
     for step in node.trace.steps():
         if step.op == "index_expr":
             yield plain(step.args[0].xreplace(moved))

@@ -47,6 +47,11 @@ def kept(graph: LoweredGraph) -> set[str]:
     return {*graph.input_buffers, *graph.constants, *(b.name for b in tensors_in(list(graph.outputs)))}
 
 
+def lasting(graph: LoweredGraph) -> set[str]:
+    """Names that the wrapper holds to the end: outputs and constants."""
+    return {*graph.constants, *(b.name for b in tensors_in(list(graph.outputs)))}
+
+
 def last_uses(groups: list[Group]) -> dict[str, int]:
     """Buffer -> the last step that touches it."""
     return {name: step for step, g in enumerate(groups) for name in g.names()}
@@ -146,7 +151,8 @@ class _Planner:
     def __init__(self, groups: list[Group], graph: LoweredGraph, absent: set[str], hints: Hints) -> None:
         self.groups, self.absent, self.hints = groups, absent, hints
         self.buffers = graph.buffers()
-        self.keep, self.shared = kept(graph), aliased(graph)
+        self.keep, self.shared = lasting(graph), aliased(graph)
+        self.inputs = graph.input_buffers.keys()
         self.last = last_uses(groups)
         self.reuse = options.current().buffer_reuse
         self.pool: dict[object, list[str]] = {}
@@ -178,7 +184,7 @@ class _Planner:
         gone = [n for n in sorted(group.names()) if self.last[n] == step and n not in self.keep and n not in self.absent]
         for name in gone:
             buffer = self.buffers.get(name)
-            if name in taken or buffer is None:
+            if name in taken or name in self.inputs or buffer is None:
                 continue
             if self.reuse and self._ours(buffer):
                 self.pool.setdefault(self._key(buffer), []).append(name)

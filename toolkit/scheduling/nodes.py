@@ -97,9 +97,13 @@ class SchedulerNode:
         """Its body, under the handler in force, at the kernel's variables."""
         self.trace.replay(self.index, self.rindex)
 
-    def _find_deps(self, domain: Domain) -> None:
+    def moved(self) -> dict[Expr, Expr]:
+        """Where the body's own variables went."""
         pairs = (*zip(self.trace.index, self.index, strict=True), *zip(self.trace.rindex, self.rindex, strict=True))
-        moved = {old: new for old, new in pairs if old is not new}
+        return {old: new for old, new in pairs if old is not new}
+
+    def _find_deps(self, domain: Domain) -> None:
+        moved = self.moved()
         ranges = domain.ranges()
         self.reads = tuple(self._dep(a, moved, ranges) for a in self.trace.reads)
         self.writes = tuple(self._dep(a, moved, ranges) for a in self.trace.writes)
