@@ -161,6 +161,8 @@ def _range(tx: Interpreter, *bounds: VariableTracker) -> VariableTracker:
 
 @rule(slice)
 def _slice(tx: Interpreter, *parts: VariableTracker) -> VariableTracker:
+    if not 1 <= len(parts) <= 3:
+        tx.raise_error(TypeError, f"slice expected at {'most 3 arguments' if parts else 'least 1 argument'}, got {len(parts)}")
     none = ConstantVariable(None)
     start, stop, step = (none, *parts, none) if len(parts) == 1 else (*parts, none)[:3]
     return SliceVariable(start, stop, step)

@@ -457,8 +457,8 @@ class RangeVariable(VariableTracker):
     def truth(self, tx: Interpreter) -> bool:
         return bool(self.value)
 
-    def length(self, tx: Interpreter) -> int:
-        return len(self.value)
+    def length(self, tx: Interpreter) -> VariableTracker:
+        return tx.fold(len, self.value)
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
         from .iterators import RangeIteratorVariable

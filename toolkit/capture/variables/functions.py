@@ -83,7 +83,27 @@ class FunctionVariable(VariableTracker):
             return BinderVariable(self)
         if name == "__call__":
             return self
+        if name == "__dict__":
+            from .user_defined import InstanceDictVariable
+
+            return InstanceDictVariable(self)
         return self.own_attr(tx, name)
+
+    cls = FunctionType
+    fn: FunctionType | None = None
+
+    @property
+    def value(self) -> FunctionType | None:
+        """The existing function, as `value` of a user object."""
+        return self.fn
+
+    def own(self, tx: Interpreter, name: str) -> VariableTracker | None:
+        """What its `__dict__` has under `name`."""
+        stored = tx.effects.load_attr(self, name)
+        if stored is not None:
+            return None if stored is DELETED else stored
+        found = self.fn is not None and name in self.fn.__dict__
+        return self.own_attr(tx, name) if found else None
 
     def own_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         """An attribute that the trace did not write."""
@@ -157,8 +177,6 @@ class UserFunctionVariable(FunctionVariable):
         except AttributeError as error:
             tx.guard(GuardKind.LACKS_ATTR, self.source, name)
             tx.raise_error(AttributeError, *error.args)
-        if name == "__dict__":
-            tx.break_graph("unsupported-attribute", f"__dict__ of function {self.name} is read")
         return tx.wrap(value, AttrSource(self._source(), name))
 
     def replay(self, out: Rebuilder) -> None:
@@ -204,8 +222,6 @@ class NestedFunctionVariable(FunctionVariable):
             return TupleVariable(list(self.cells.values())) if self.cells else tx.wrap_constant(None)
         if name == "__kwdefaults__":
             return dict_of(tx, self.kwdefaults) if self.kwdefaults else tx.wrap_constant(None)
-        if name == "__dict__":
-            return dict_of(tx, {k: v for k, v in tx.effects.attrs(self).items() if v is not DELETED and k not in _SLOTS})
         return None
 
     def _annotations(self, tx: Interpreter) -> VariableTracker:
@@ -251,9 +267,6 @@ class NestedFunctionVariable(FunctionVariable):
 
     def parts(self) -> tuple[VariableTracker, ...]:
         return (*self.defaults, *self.kwdefaults.values(), *self.cells.values(), *([self.annotations] if self.annotations else []))
-
-
-_SLOTS = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__")
 
 
 def _tuple_or_none(out: Rebuilder, values: list[VariableTracker]) -> None:

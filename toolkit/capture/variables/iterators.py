@@ -167,10 +167,12 @@ class RangeIteratorVariable(IteratorVariable):
         self.value, self.index, self.kind = value, 0, type(iter(value))
 
     def advance(self, tx: Interpreter) -> VariableTracker:
-        if self.index >= len(self.value):
+        try:
+            item = self.value[self.index]
+        except IndexError:
             return stop(tx)
         self.index += 1
-        return tx.wrap_constant(self.value[self.index - 1])
+        return tx.wrap_constant(item)
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "__length_hint__":

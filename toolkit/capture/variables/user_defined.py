@@ -452,6 +452,12 @@ def _member(cls: type, name: str) -> Any:
     return found if isinstance(found, types.MemberDescriptorType) else None
 
 
+def _has_slot(cls: type, name: str) -> bool:
+    """Is `name` kept elsewhere than in the `__dict__` of instances?"""
+    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+    return isinstance(found, types.MemberDescriptorType | types.GetSetDescriptorType)
+
+
 def fill_base(obj: Any, contents: Any) -> None:
     """Put the items of a new list, dict or set into `obj`, an instance of a subclass, without running its methods."""
     if isinstance(obj, list):
@@ -485,7 +491,7 @@ class InstanceDictVariable(DictVariable):
             tx.guard(GuardKind.DICT_KEYS_ARE, InstanceDictSource(owner.source), tuple(names))
         for name, value in tx.effects.attrs(owner).items():
             names.pop(name, None) if value is DELETED else names.setdefault(name)
-        self.entries = {n: (tx.wrap_constant(n), owner.own(tx, n) or self._lazy(n)) for n in names if _member(owner.cls, n) is None}
+        self.entries = {n: (tx.wrap_constant(n), owner.own(tx, n) or self._lazy(n)) for n in names if not _has_slot(owner.cls, n)}
 
     def _lazy(self, name: str) -> VariableTracker:
         return LazyVariable(self.owner.value.__dict__[name], DictAttrSource(self.owner.source, name))
