@@ -16,6 +16,9 @@ import torch
 import torch.nn.functional as F
 
 from . import marks
+from .breaks import BreakGraph
+from .guards import GuardKind
+from .source import ConstSource
 from .variables.base import Args, Kwargs, VariableTracker
 from .variables.constant import ConstantVariable
 from .variables.containers import TupleVariable
@@ -29,7 +32,7 @@ Rule = Callable[["Interpreter", Args, Kwargs], VariableTracker | None]
 
 NAMESPACES: tuple[Any, ...] = (
     torch, F, torch._C._nn, torch._C._VariableFunctions, torch.functional, torch.special, torch.linalg, torch.fft, torch._C._special, torch._C._linalg, torch._C._fft,
-    torch.nn.init,
+    torch.nn.init, torch.masked,
 )  # fmt: skip
 
 # -- constants: what they answer is known while tracing -----------------------------------------------------------------
@@ -147,7 +150,18 @@ class TorchVariable(VariableTracker):
                 return found
         if isinstance(self.function, METHOD_KINDS):
             return self._method(tx, args, kwargs)
-        return tx.graph.call_function(self.function, args, kwargs)
+        try:
+            return tx.graph.call_function(self.function, args, kwargs)
+        except BreakGraph as broken:
+            if broken.id != "unsupported-argument" or not isinstance(self.function, types.FunctionType):
+                raise
+        return self._inlined(tx, args, kwargs)
+
+    def _inlined(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """A function of torch written in Python, with an argument that no graph can have (a callable, an object of options)."""
+        from .variables.functions import UserFunctionVariable
+
+        return tx.call(UserFunctionVariable(self.function, ConstSource(self.function, name_of(self.function))), args, kwargs)
 
     def _method(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         """torch.Tensor.add(x, y) is x.add(y)."""
@@ -301,10 +315,11 @@ RULES: dict[Any, Rule] = {
 
 def wrap_torch(tx: Interpreter, value: object, source: Any) -> VariableTracker | None:
     """Handler: torch callables. Which function it is, is guarded by identity."""
+    if isinstance(value, torch.library.CustomOpDef):
+        tx.guard(GuardKind.ID_IS, source, value)
+        return TorchVariable(value._opoverload)
     if not is_torch_callable(value):
         return None
-    from .guards import GuardKind
-
     tx.guard(GuardKind.ID_IS, source, value)
     return TorchVariable(value, source)
 

@@ -1,0 +1,98 @@
+"""torch's own functions in traced code: nodes, constants, breaks."""
+
+import torch
+import torch.nn.functional as F
+from eager import check
+from torch import Tensor
+
+x = torch.randn(3, 4)
+
+
+def test_functions_methods_and_operators_become_nodes():
+    def fn(x):
+        a = torch.cat([x, torch.zeros_like(x)], dim=0).softmax(-1)
+        b = torch.Tensor.add(x, 1) @ x.T
+        c = torch.ops.aten.relu(x) + torch.linalg.vector_norm(x) + torch.special.expit(x)
+        return a.topk(2), b.max(dim=1), c.split(2, dim=1), F.pad(x, (1, 1)), x[x.argmax(0), torch.arange(4)]
+
+    out = check(fn, x)
+    assert type(out(x)[0]).__name__ == "topk"
+
+
+def test_metadata_is_constant():
+    def fn(x):
+        facts = (x.dtype, x.device.type, x.ndim, x.is_floating_point(), torch.is_tensor(x), x.numel(), torch.finfo(x.dtype).max, x.stride(), x.is_contiguous(),
+                 torch.promote_types(x.dtype, torch.float64), torch.compiler.is_compiling() or True, isinstance(x, Tensor), len(x), x.element_size())
+        return x.to(torch.float64), facts
+
+    check(fn, x)
+
+
+def test_in_place_operations_and_items():
+    def fn(x, y):
+        z = x.clone()
+        z[0] = 1
+        z[:, 1:] += y[:, 1:]
+        z.masked_fill_(z > 1, 0)
+        z -= 1
+        w = z.add_(y)
+        return w, w is z, z.data + 1
+
+    check(fn, x, x + 1)
+
+
+def test_dropout_and_creation_follow_the_seed():
+    def fn(x):
+        return F.dropout(x, 0.5) + torch.rand(3, 4) + torch.randn_like(x) + torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+    check(fn, x)
+
+
+def test_named_results_and_structured_arguments():
+    def fn(x):
+        values, indices = x.sort(descending=True)
+        return values, torch.sort(x).indices, torch.stack([r for r in x]), torch.meshgrid(x[0], x[1], indexing="ij"), torch.einsum("ij,kj->ik", x, x)
+
+    check(fn, x)
+
+
+def test_grad_mode_and_detach():
+    def fn(x, w):
+        with torch.no_grad():
+            a = x * w
+        with torch.enable_grad():
+            b = x * w
+        return a.requires_grad, b.requires_grad, b.detach().requires_grad, (a + b).sum()
+
+    check(fn, x, torch.ones(4, requires_grad=True))
+
+
+@torch.library.custom_op("fuselab_tests::twice", mutates_args=())
+def twice(x: Tensor) -> Tensor:
+    return x * 2
+
+
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def test_custom_operators():
+    def fn(x):
+        return twice(x + 1), torch.ops.fuselab_tests.twice(x)
+
+    check(fn, x)
+
+
+def test_a_function_of_torch_with_a_callable_argument():
+    def fn(a, b):
+        return F.triplet_margin_with_distance_loss(a, b, a * 2, distance_function=lambda p, q: (p - q).abs().sum(-1))
+
+    check(fn, x, x + 1)
+
+
+def test_numbers_out_of_tensors_break():
+    def fn(x):
+        return x + 1, x.nonzero(), x[x > 0], x.unique()
+
+    check(fn, x, graphs=None, breaks=None)
