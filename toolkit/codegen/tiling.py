@@ -120,7 +120,8 @@ def _outer_loops(group: FusedSchedulerNode, form: Form) -> Sequence[Expr]:
     if form == "flat":
         return x[:-1] or x
     if form == "columns":
-        return (*x[:-1], x[-1] / LANES)
+        one_block = is_constant(x[-1]) and int(x[-1]) <= LANES  # then there is no loop over blocks
+        return x[:-1] if one_block and len(x) > 1 else (*x[:-1], x[-1] / LANES)
     return x if form == "rows" else group.domain.r[:1]
 
 
