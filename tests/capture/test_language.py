@@ -197,3 +197,30 @@ def test_torch_cond():
 
     check(fn, x.abs(), True)
     check(fn, -x.abs(), False)
+
+
+def test_endless_iterators_are_read_as_far_as_needed():
+    def naturals():
+        n = 0
+        while True:
+            yield n
+            n += 1
+
+    def fn(x):
+        found = 3 in naturals()
+        try:
+            a, b = naturals()
+        except ValueError as error:
+            return x + 1, found, str(error)
+        return x
+
+    check(fn, x)
+
+
+def test_not_of_a_tensor():
+    def fn(x):
+        flag = not x.sum() > 0
+        return x + flag
+
+    check(fn, x.abs(), graphs=2, breaks=1)
+    check(fn, -x.abs(), graphs=2, breaks=1)

@@ -164,6 +164,8 @@ class Ending:
             copy.argval = 0  # where the exception came from is in its traceback
         if self.tx.kw_names:
             self.emit.emit("KW_NAMES", self.tx.kw_names)
+        if copy.opname == "UNARY_NOT":
+            self.emit.to_bool()  # a TO_BOOL before it left a tensor as it was
         self.emit.append(copy)
         if instruction.opname in _LEAVES:
             return []

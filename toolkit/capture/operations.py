@@ -61,8 +61,10 @@ class Operations:
 
     def same_object(self, known: VariableTracker, source: Source) -> None:
         """`source` gave an object that has a tracker already: guard that both sources give one object."""
-        if known.source is not None and known.source != source:
-            self.guard(GuardKind.SAME_OBJECT, source, known.source)
+        if known.source is None or known.source == source:
+            return
+        first, second = (known.source, source) if isinstance(source, ConstSource) else (source, known.source)
+        self.guard(GuardKind.SAME_OBJECT, first, second)
 
     def break_graph(self, id: str, reason: str, hint: str = "") -> NoReturn:
         """End the graph before the top frame's current instruction."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MOST_INSTRUCTIONS = 2_000_000
 LONG_WITHOUT_TENSORS = 20_000  # instructions after which a frame that made no node yet is left alone
-DEEPEST = 60
+DEEPEST = 120
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _STDLIB = sysconfig.get_path("stdlib") + os.sep

@@ -12,7 +12,8 @@ What is *inside* a container may be lazy: read it through the container's method
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..breaks import BreakGraph
@@ -123,7 +124,7 @@ class VariableTracker:
 
     def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
         """`item in self` (a constant, or a tensor of bool for tensors). Default: iterate and compare."""
-        for member in self.unpack(tx):
+        for member in self.each(tx):
             if member is item or tx.truth(tx.compare("==", member, item)):
                 return tx.wrap_constant(True)
         return tx.wrap_constant(False)
@@ -164,18 +165,23 @@ class VariableTracker:
         """next(self); raises the traced StopIteration (`tx.raise_error(StopIteration)`) at the end."""
         return tx.break_graph("unsupported-iteration", f"next() of {self.describe()}")
 
-    def unpack(self, tx: Interpreter) -> list[VariableTracker]:
-        """list(self), realised: runs the iterator to its end."""
+    def each(self, tx: Interpreter) -> Iterator[VariableTracker]:
+        """The members, one by one as they are asked for."""
         from ..breaks import Observed
 
-        iterator, out = self.iterate(tx), []
+        iterator = self.iterate(tx)
         while True:
             try:
-                out.append(iterator.next(tx))
+                member = iterator.next(tx)
             except Observed as stop:
                 if issubclass(stop.variable.python_type(), StopIteration):
-                    return out
+                    return
                 raise
+            yield member
+
+    def unpack(self, tx: Interpreter) -> list[VariableTracker]:
+        """list(self), realised: runs the iterator to its end."""
+        return list(self.each(tx))
 
     def unpack_lazy(self, tx: Interpreter) -> list[VariableTracker]:
         """As `unpack`, where the members need not be realised."""
@@ -183,7 +189,7 @@ class VariableTracker:
 
     def unpack_exactly(self, tx: Interpreter, count: int) -> list[VariableTracker]:
         """As `unpack`, but no more than `count + 1` members are taken: enough to see that there are too many."""
-        return self.unpack_lazy(tx)
+        return list(itertools.islice(self.each(tx), count + 1))
 
     # -- how it comes back ------------------------------------------------------------------------------------------------
 

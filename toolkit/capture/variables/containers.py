@@ -127,6 +127,9 @@ class SequenceVariable(VariableTracker):
     def unpack_lazy(self, tx: Interpreter) -> list[VariableTracker]:
         return list(self.items)
 
+    def unpack_exactly(self, tx: Interpreter, count: int) -> list[VariableTracker]:
+        return list(self.items)
+
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
         index = index_of(tx, key)
         if isinstance(index, slice):
