@@ -26,6 +26,7 @@ _LIBRARIES = (
 _LAYERS, _OPTIMIZERS = "torch/nn/modules/", "torch/optim/"
 _MACHINERY = ("torch/optim/optimizer.py", "torch/optim/lr_scheduler.py", "torch/optim/swa_utils.py")
 _OURS = ("toolkit", "magics", "widgets")
+_ASKS = "magics/bind.py"  # ours, but the hook stays on in it: it asks whether something compiled is running
 _OFF_BELOW = ("torch/_dynamo/", "torch/_inductor/")
 CAPTURED, AS_IS, OFF = 0, 1, 2  # for _frame.c: captured; not captured; not captured, and nothing that it calls either
 _GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
@@ -69,6 +70,8 @@ def is_library(filename: str) -> bool:
 def is_off_below(filename: str) -> bool:
     if filename.startswith(("<frozen importlib", "<fuselab")):
         return True
+    if filename.endswith(_ASKS):
+        return False
     return filename.startswith(_our_folders()) or filename.removeprefix(_torch_folder() + "/").startswith(_OFF_BELOW)
 
 
