@@ -22,6 +22,7 @@ from .compiled import Compiled, CompiledModule, RecordingCache, compiled_module,
 from .errors import BuildError, UnknownBackend, UsageError
 from .events import FellBack, InternalFailure, KernelFailed, emit, record, resumed, stage
 from .history import Graph, History
+from .lowering.image_layout import images_channels_last
 from .lowering.patterns import TORCH_ROWS, rewritten
 from .options import Options
 from .provenance import trail
@@ -137,7 +138,7 @@ class Pipeline:
             return gm.forward
         with stage("aot"), opts.using(self.options):
             try:
-                return aot.compile(rewritten(gm, TORCH_ROWS), example_inputs, self.compile_aten, options=self.options)
+                return aot.compile(images_channels_last(rewritten(gm, TORCH_ROWS)), example_inputs, self.compile_aten, options=self.options)
             except aot.CannotTrace as refused:
                 emit(FellBack(op="the whole graph", reason=str(refused)))
             except Exception as error:

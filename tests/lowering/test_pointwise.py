@@ -153,7 +153,16 @@ def test_powers_that_eager_special_cases(exponent):
 def test_special_values_survive():
     x = torch.tensor([math.nan, math.inf, -math.inf, -0.0, 0.0, 1e-45])
     agrees(
-        lambda x: (torch.relu(x), torch.clamp(x, -1, 1), torch.maximum(x, x.flip(0)), 1 / x, torch.sign(x), torch.nan_to_num(x), torch.ne(x, x)), x
+        lambda x: (
+            torch.relu(x),
+            torch.clamp(x, -1, 1),
+            torch.maximum(x, x.flip(0)),
+            1 / x,
+            torch.sign(x),
+            torch.nan_to_num(x),
+            torch.ne(x, x),
+        ),
+        x,
     )
 
 

@@ -64,8 +64,6 @@ class Builder:
         self.stem = ""
         self.origins: frozenset[int] = frozenset()
         self.names: set[str] = set()
-        self.prefers_channels_last = False
-        self.channels_last: set[str] = set()  # buffers that lie so by our choice, not eager's
         self._pending: list[weakref.ref[StorageBox]] = []
 
     def at(self, node: fx.Node) -> None:
@@ -179,19 +177,16 @@ class Builder:
     # -- memory
 
     def realize(self, box: TensorBox, stride: Sequence[Expr] | None = None) -> Buffer:
-        """The buffer under `box`, made now (with `stride`, or as its sources and eager suggest) if it was still loops. The box stays a view
+        """The buffer under `box`, made now (with `stride`, or eager's) if it was still loops. The box stays a view
         over it."""
         storage = box.storage
         if isinstance(storage.data, Buffer):
             return storage.data
         loops = storage.data
-        follows = stride is None and len(loops.ranges) == 4 and not self.channels_last.isdisjoint(storage.reads)
-        chosen = stride or (channels_last_strides(loops.ranges) if follows else storage.stride or contiguous_strides(loops.ranges))
+        chosen = stride or storage.stride or contiguous_strides(loops.ranges)
         layout = Layout(loops.device, loops.dtype, loops.ranges, tuple(chosen), ZERO, flexible=True)
         storage.data = ComputedBuffer(self.name(storage.stem), layout, frozenset(), loops)
         self.add(storage.data, loops.origins)
-        if follows:
-            self.channels_last.add(storage.data.name)
         return storage.data
 
     def hint(self, box: TensorBox, val: Any, users: int) -> None:
@@ -372,12 +367,6 @@ def _dense_symbolic(stride: Sequence[Expr], size: Sequence[Expr]) -> tuple[Expr,
         left.remove(found)
         step = step * found[1]
     return tuple(stride)
-
-
-def channels_last_strides(size: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Of (N, C, H, W)."""
-    _, c, h, w = size
-    return (h * w * c, sympy.Integer(1), w * c, c)
 
 
 def same_strides(a: Sequence[Expr], b: Sequence[Expr], size: Sequence[Expr]) -> bool:

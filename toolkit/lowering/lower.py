@@ -17,7 +17,6 @@ from ..loops.ir import Buffer, LoweredGraph, ReinterpretView, TensorBox
 from ..provenance import trail
 from . import families  # noqa: F401  (fills the table)
 from .build import Builder, expr, exprs, same_strides
-from .convolution import prefers_channels_last
 from .fallback import call, reason_of
 from .patterns import ATEN_ROWS, rewritten
 from .table import RULES
@@ -40,7 +39,6 @@ class Lowering(fx.Interpreter):
         super().__init__(gm, garbage_collect_values=True)
         self.builder = Builder(LoweredGraph())
         self.examples = list(example_vals)
-        self.builder.prefers_channels_last = prefers_channels_last(gm)
         self.builder.names.update(n.name for n in gm.graph.nodes if n.op == "placeholder")
 
     def run_node(self, n: fx.Node) -> Any:

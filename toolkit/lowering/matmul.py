@@ -1,4 +1,4 @@
-"""Matmul-like ops and attention: calls of ATen by design, into memory that we allocate where ATen has such a form."""
+"""Matmul-like ops, convolution and attention: calls of ATen by design, into memory that we allocate where ATen has such a form."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ for _op, _out in (
     RULES[_op] = _into(_op, _out)
 
 LIBRARY = (  # what a library does better than loops of ours
-    "convolution_backward", "mv", "addmv", "dot", "vdot", "linear", "_scaled_dot_product_flash_attention_for_cpu",
+    "convolution", "convolution_backward", "mv", "addmv", "dot", "vdot", "linear", "_scaled_dot_product_flash_attention_for_cpu",
     "_scaled_dot_product_flash_attention_for_cpu_backward", "_scaled_dot_product_flash_attention",
     "_scaled_dot_product_flash_attention_backward",
     "_scaled_dot_product_efficient_attention", "_scaled_dot_product_efficient_attention_backward", "_scaled_dot_product_cudnn_attention",

@@ -38,7 +38,7 @@ def rewritten(gm: fx.GraphModule, rows: tuple[Row, ...]) -> fx.GraphModule:
             table.setdefault(root, []).append(row)
     if not options.current().patterns or not any(n.target in table for n in gm.graph.nodes if n.op != "get_attr"):
         return gm
-    graph = _copied(gm.graph)
+    graph = copied(gm.graph)
     changed = [_apply(node, table.get(node.target, [])) for node in list(graph.nodes) if node.op in ("call_function", "call_method")]
     if not any(changed):
         return gm
@@ -48,7 +48,8 @@ def rewritten(gm: fx.GraphModule, rows: tuple[Row, ...]) -> fx.GraphModule:
     return new
 
 
-def _copied(graph: fx.Graph) -> fx.Graph:
+def copied(graph: fx.Graph) -> fx.Graph:
+    """The same nodes, with their metas."""
     new = fx.Graph()
     twins: dict[Node, Node] = {}
     for node in graph.nodes:
@@ -77,12 +78,13 @@ def _made(node: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     return new
 
 
-def _value(node: Any) -> Any:
+def value_of(node: Any) -> Any:
+    """The fake value of a node of either kind of graph."""
     return node.meta.get("val", node.meta.get("example_value")) if isinstance(node, Node) else None
 
 
 def _is_tensor(node: Any, rank: int | None = None) -> bool:
-    value = _value(node)
+    value = value_of(node)
     return isinstance(value, torch.Tensor) and (rank is None or value.dim() == rank)
 
 
@@ -150,7 +152,7 @@ def _is_plain_attention(q: Any, k: Any, v: Any) -> bool:
     """(batch, heads, length, width) of one float dtype, without broadcasting; SDPA has other rules for the rest."""
     if not all(_is_tensor(t, 4) for t in (q, k, v)):
         return False
-    a, b, c = _value(q), _value(k), _value(v)
+    a, b, c = value_of(q), value_of(k), value_of(v)
     same = a.dtype == b.dtype == c.dtype and a.dtype in (torch.float32, torch.bfloat16, torch.float16) and a.device == b.device == c.device
     return same and tuple(a.shape[:2]) == tuple(b.shape[:2]) == tuple(c.shape[:2]) and a.shape[3] == b.shape[3] and b.shape[2] == c.shape[2]
 
@@ -176,7 +178,7 @@ def _addmm(node: Node) -> Node | None:
 def _fits_as_bias(product: Node, bias: Any) -> bool:
     if not _is_tensor(bias):
         return False
-    value, rows = _value(bias), _value(product)
+    value, rows = value_of(bias), value_of(product)
     if value.dtype != rows.dtype or not value.dtype.is_floating_point or value.device != rows.device:
         return False
     return tuple(value.shape) in ((rows.shape[1],), (1, rows.shape[1]))
@@ -188,9 +190,11 @@ def _cast_of_cast(node: Node) -> Node | None:
     if not (isinstance(inner, Node) and inner.target is aten._to_copy.default and _plain_cast(node) and _plain_cast(inner)):
         return None
     source = inner.args[0]
-    if not (_is_tensor(source) and _value(source).dtype == _value(node).dtype) or not _wider(_value(inner).dtype, _value(source).dtype):
+    if not (_is_tensor(source) and value_of(source).dtype == value_of(node).dtype) or not _wider(
+        value_of(inner).dtype, value_of(source).dtype
+    ):
         return None
-    return _made(node, aten.clone.default, (source,), {}, [inner]) if _value(source).stride() == _value(node).stride() else None
+    return _made(node, aten.clone.default, (source,), {}, [inner]) if value_of(source).stride() == value_of(node).stride() else None
 
 
 def _plain_cast(node: Node) -> bool:
@@ -209,13 +213,13 @@ def _cat_of_neighbours(node: Node) -> Node | None:
     if len(slices) < 2 or any(s is None for s in slices):
         return None
     source, along, first, _ = slices[0]  # type: ignore[misc]
-    rank = _value(source).dim()
+    rank = value_of(source).dim()
     if along % rank != dim % rank or any(s[0] is not source or s[1] % rank != dim % rank for s in slices):  # type: ignore[index]
         return None
     if any(a[3] != b[2] for a, b in itertools.pairwise(slices)):  # type: ignore[index]
         return None
     whole = _made(node, aten.slice.Tensor, (source, along, first, slices[-1][3]), {}, [])  # type: ignore[index]
-    whole.meta["val"] = _value(source).narrow(along, first, slices[-1][3] - first)  # type: ignore[index]
+    whole.meta["val"] = value_of(source).narrow(along, first, slices[-1][3] - first)  # type: ignore[index]
     return _made(node, aten.clone.default, (whole,), {"memory_format": torch.contiguous_format}, list(parts))  # type: ignore[arg-type]
 
 
@@ -224,7 +228,7 @@ def _slice(node: Any) -> tuple[Node, int, int, int] | None:
     if not isinstance(node, Node) or node.target is not aten.slice.Tensor or len(node.args) != 4 or node.kwargs:
         return None
     source, dim, start, end = node.args
-    size = _value(source).shape[dim]
+    size = value_of(source).shape[dim]
     if not all(isinstance(v, int) for v in (start, end, size)) or not 0 <= start < end:  # type: ignore[operator]
         return None
     return source, dim, start, min(end, size)  # type: ignore[return-value, type-var]

@@ -1,0 +1,153 @@
+"""Images through convolutions on a CPU lie channels-last: the library runs them so without reordering memory, forward and backward.
+
+A rewrite of the captured graph, before autograd: every convolution's input is asked for in that layout, and what lies between follows by
+torch's own rules. Outputs get eager's strides back. Where a view and a change in place might meet, the graph is left as it is, for a
+`view` may have to become a copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import fx
+
+from .. import options
+from .patterns import copied, value_of
+
+CONVOLUTIONS = frozenset({torch.conv2d, F.conv2d, torch.conv_transpose2d, F.conv_transpose2d})
+VIEWS = frozenset(
+    [
+        "view",
+        "reshape",
+        "flatten",
+        "transpose",
+        "permute",
+        "squeeze",
+        "unsqueeze",
+        "expand",
+        "narrow",
+        "select",
+        "chunk",
+        "split",
+        "unbind",
+        "__getitem__",
+        "getitem",
+        "movedim",
+        "swapaxes",
+        "swapdims",
+        "unflatten",
+        "view_as",
+        "expand_as",
+        "reshape_as",
+        "mT",
+        "t",
+        "T",
+        "diagonal",
+        "unfold",
+        "detach",
+    ]
+)
+AUGMENTED = frozenset(
+    ["setitem", "__setitem__", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "imatmul"]
+)
+STRIDED = frozenset(["as_strided", "as_strided_", "stride", "storage_offset", "set_", "resize_", "data_ptr", "is_contiguous"])
+
+
+def images_channels_last(gm: fx.GraphModule) -> fx.GraphModule:
+    """`gm` with convolutions in channels-last; itself where there are none, or where that might be seen."""
+    if not options.current().convolution_layout or not any(n.target in CONVOLUTIONS for n in gm.graph.nodes):
+        return gm
+    graph = copied(gm.graph)
+    convolutions = [n for n in graph.nodes if n.target in CONVOLUTIONS]
+    touched = _after(convolutions)
+    if not all(map(_is_image_convolution, convolutions)) or not _is_safe(graph, touched) or not _restore(graph, touched):
+        return gm
+    for node in graph.nodes:
+        if (
+            node in touched
+            and node.op == "call_method"
+            and node.target == "view"
+            and all(not isinstance(a, torch.dtype) for a in node.args)
+        ):
+            node.target = "reshape"
+    for node in convolutions:
+        with graph.inserting_before(node):
+            node.update_arg(0, _method(node, node.args[0], "contiguous", memory_format=torch.channels_last))
+    new = fx.GraphModule(gm, graph)
+    new.meta.update(gm.meta)
+    return new
+
+
+def _is_image_convolution(node: fx.Node) -> bool:
+    x = value_of(node.args[0]) if node.args else None
+    return isinstance(x, torch.Tensor) and x.dim() == 4 and x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16)
+
+
+def _after(sources: list[fx.Node]) -> set[fx.Node]:
+    """Everything computed from `sources`, themselves included."""
+    found, todo = set(sources), list(sources)
+    while todo:
+        for user in todo.pop().users:
+            if user not in found:
+                found.add(user)
+                todo.append(user)
+    return found
+
+
+def _name(node: fx.Node) -> str:
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+
+
+def _is_in_place(node: fx.Node) -> bool:
+    name = _name(node)
+    return (name.endswith("_") and not name.endswith("__")) or name in AUGMENTED
+
+
+def _changes(node: fx.Node) -> bool:
+    return (
+        _is_in_place(node)
+        or node.kwargs.get("inplace") is True
+        or (node.op == "call_function" and True in node.args and "relu" in _name(node))
+    )
+
+
+def _is_safe(graph: fx.Graph, touched: set[fx.Node]) -> bool:
+    """Nothing asks for strides, and nothing that is changed in place has a view, or is one."""
+    for node in touched:
+        if _name(node) in STRIDED:
+            return False
+        if _changes(node) and isinstance(node.args[0], fx.Node):
+            changed = node.args[0]
+            if _name(changed) in VIEWS or any(_name(u) in VIEWS for u in changed.users):
+                return False
+    return True
+
+
+def _restore(graph: fx.Graph, touched: set[fx.Node]) -> bool:
+    """Give outputs eager's strides; False if these are neither contiguous nor channels-last."""
+    output = next(n for n in reversed(graph.nodes) if n.op == "output")
+    for node in set(output.all_input_nodes) & touched:
+        wanted = _format(value_of(node))
+        if wanted is None:
+            return False
+        with graph.inserting_before(output):
+            output.replace_input_with(node, _method(node, node, "contiguous", memory_format=wanted))
+    return True
+
+
+def _format(value: Any) -> torch.memory_format | None:
+    if not isinstance(value, torch.Tensor):
+        return None
+    if value.is_contiguous():
+        return torch.contiguous_format
+    return torch.channels_last if value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last) else None
+
+
+def _method(like: fx.Node, x: Any, name: str, **kwargs: Any) -> fx.Node:
+    """x.name(...), for the same user lines as `like`."""
+    new = like.graph.call_method(name, (x,), kwargs)
+    new.meta.update({k: v for k, v in like.meta.items() if k != "example_value"})
+    new.meta["example_value"] = value_of(x)
+    return new
