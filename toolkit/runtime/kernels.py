@@ -96,7 +96,7 @@ class EditableKernel:
         self.record, self._artifact, self._prelude = record, artifact, prelude
         self.name, self.backend, self.origins, self.signature = record.name, record.backend, record.origins, record.signature
         self.original = self.source = record.source
-        self._compile_id = events.Event().compile_id
+        self.compile_id = events.Event().compile_id
         self._seen: tuple[Seen, ...] = ()
         self._observe()
         self._keep_edit()
@@ -165,7 +165,7 @@ class EditableKernel:
             self._tell("stale", "the generated kernel has changed since it was edited; the edit is not used")
 
     def _tell(self, action: str, detail: str) -> None:
-        with events.resumed(self._compile_id):
+        with events.resumed(self.compile_id):
             emit(KernelEdited(kernel=self.name, action=action, detail=detail))
 
     # -- the last real inputs
