@@ -1,5 +1,6 @@
 """C++ kernels compute what eager does."""
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 import pytest

@@ -61,7 +61,7 @@ def test_a_damaged_library_is_built_again(folder):
         from fuselab.toolkit import options
         from fuselab.toolkit.runtime import build_cpp
         with options.using(cache_dir={str(folder)!r}):
-            source = pathlib.Path({str(library.with_suffix('.cpp'))!r}).read_text()
+            source = pathlib.Path({str(library.with_suffix(".cpp"))!r}).read_text()
             library, cached = build_cpp.library_of(source)
             print(cached, hasattr(library, {next(iter(made.program.kernels))!r}))
     """)
@@ -101,7 +101,9 @@ def test_a_program_comes_back_from_disk_as_it_was(folder):
     assert found.wrapper == made.program.wrapper
     assert [(k.source, k.signature) for k in found.kernels.values()] == [(k.source, k.signature) for k in made.program.kernels.values()]
     again = load(found)
-    torch.testing.assert_close(again([x, *found.constants.values()][: len(found.inputs)]), made.artifact([x, *found.constants.values()][: len(found.inputs)]))
+    torch.testing.assert_close(
+        again([x, *found.constants.values()][: len(found.inputs)]), made.artifact([x, *found.constants.values()][: len(found.inputs)])
+    )
 
 
 def test_a_program_file_with_rubbish_is_a_miss(folder):

@@ -53,7 +53,9 @@ def test_messages_become_exceptions(scale):
         scale(torch.ones(1), 1, 8)
 
 
-@pytest.mark.parametrize("args", [(), (torch.ones(1),), (torch.ones(1), 1, 2, 3), ("no tensor", 1, 2), (torch.ones(1), "no size", 2), (None, 1, 2)])
+@pytest.mark.parametrize(
+    "args", [(), (torch.ones(1),), (torch.ones(1), 1, 2, 3), ("no tensor", 1, 2), (torch.ones(1), "no size", 2), (None, 1, 2)]
+)
 def test_wrong_arguments_are_refused(scale, args):
     with pytest.raises((TypeError, AttributeError)):
         scale(*args)

@@ -1,8 +1,8 @@
 """C++ kernels from scheduled loops.
 
-One function a kernel, `extern "C" const char* NAME(void* const* p, const int64_t* n)`: pointers to tensors' first elements, then sizes; the result is
-null, or what went wrong. This file writes the function's frame, loads and stores; `cpp_loops.py` lays out loops and accumulators in the form that
-`tiling.py` chose; `cpp_ops.py` writes expressions.
+One function a kernel, `extern "C" const char* NAME(void* const* p, const int64_t* n)`: pointers to tensors' first elements, then sizes;
+the result is null, or what went wrong. This file writes the function's frame, loads and stores; `cpp_loops.py` lays out loops and
+accumulators in the form that `tiling.py` chose; `cpp_ops.py` writes expressions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..loops.layout import product
 from ..loops.trace import Block
 from ..provenance import trail
 from ..scheduling.loop_order import Hints
-from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
+from ..scheduling.nodes import FusedSchedulerNode
 from ..shapes.text import cpp as index_text
 from .cpp_loops import CppLoops
 from .cpp_ops import CppOps, call, compute_dtype, ctype, literal
@@ -224,7 +224,9 @@ class CppKernel(CppLoops, CppOps, Walker):
         if mode == "atomic_add":
             return self._add(name, index, value)
         stage = self.group.stages[self.node]
-        used_later = self.loads[(name, index, stage)] or (self.node.level == "outer" and name in self.internal) or self._read_after(name, stage)
+        used_later = (
+            self.loads[(name, index, stage)] or (self.node.level == "outer" and name in self.internal) or self._read_after(name, stage)
+        )
         if used_later:
             value = self.rounded(value, self.dtypes[name])
             value = self.local(name, index, value) if self.node.level == "outer" else self.keep(value) if value.strength != ATOM else value

@@ -77,7 +77,9 @@ class CppLoops(Reductions):
         """Two loops by tiles: reads along the one are gathered in an array, in their own order, and taken from there in the other's."""
         turned, last = self.ranges[self.tiling.turned], self.ranges[-1]
         others = [r for r in self.ranges if r not in (turned, last)]
-        heads = [f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {size})" for (v, n), size in zip((turned, last), TILE, strict=True)]
+        heads = [
+            f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {size})" for (v, n), size in zip((turned, last), TILE, strict=True)
+        ]
         pragma = self._parallel()
         with self.base(), self.loops(others, pragma):
             if not others and pragma:

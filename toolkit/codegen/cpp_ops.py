@@ -130,12 +130,17 @@ class CppOps:
     def bitcast(self, x: Written, dtype: torch.dtype, src_dtype: torch.dtype) -> Written:
         raw = call(f"to_{LOW_PRECISION[src_dtype]}", x).text if src_dtype in LOW_PRECISION else x.text
         text = f"__builtin_bit_cast({C_TYPES[dtype]}, {raw})"
-        return Written(f"from_{LOW_PRECISION[dtype]}({text})" if dtype in LOW_PRECISION else text, compute_dtype(dtype), UNARY,
-                       level=x.level)
+        return Written(
+            f"from_{LOW_PRECISION[dtype]}({text})" if dtype in LOW_PRECISION else text, compute_dtype(dtype), UNARY, level=x.level
+        )
 
     def where(self, condition: Written, a: Written, b: Written) -> Written:
-        return Written(f"{condition.at(CHOICE + 1)} ? {a.at(CHOICE + 1)} : {b.at(CHOICE)}", a.dtype, CHOICE,
-                       level=max(condition.level, a.level, b.level))
+        return Written(
+            f"{condition.at(CHOICE + 1)} ? {a.at(CHOICE + 1)} : {b.at(CHOICE)}",
+            a.dtype,
+            CHOICE,
+            level=max(condition.level, a.level, b.level),
+        )
 
     # -- arithmetic
     def _arithmetic(self, sign: str, strength: int, wrapping: str, a: Written, b: Written) -> Written:
@@ -162,7 +167,11 @@ class CppOps:
         return binary("/", PRODUCT, a, b)
 
     def floordiv(self, a: Written, b: Written) -> Written:
-        return call("floor_divide", a, self._divisor(a, b)) if a.dtype in FLOATS else call(f"floor_divide<{C_TYPES[a.dtype]}>", a, self._divisor(a, b))
+        return (
+            call("floor_divide", a, self._divisor(a, b))
+            if a.dtype in FLOATS
+            else call(f"floor_divide<{C_TYPES[a.dtype]}>", a, self._divisor(a, b))
+        )
 
     def truncdiv(self, a: Written, b: Written) -> Written:
         if a.dtype in FLOATS:
@@ -324,9 +333,9 @@ def _bits(sign: str, strength: int) -> Callable[..., Written]:
     return lambda self, a, b: narrowed(binary(sign, strength, a, b))
 
 
+_SAME = "exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erfc lgamma hypot nextafter"
 _ROWS: dict[str, Any] = {
-    **{n: _same_name(n) for n in ("exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erfc "
-                                  "lgamma hypot nextafter").split()},
+    **{n: _same_name(n) for n in _SAME.split()},
     **{n: _builtin(n) for n in ("floor", "ceil", "trunc", "copysign")},
     **{n: _compare(s) for n, s in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))},
     **{n: _bits(s, p) for n, s, p in (("bitwise_and", "&", BIT_AND), ("bitwise_or", "|", BIT_OR), ("bitwise_xor", "^", BIT_XOR))},

@@ -1,10 +1,11 @@
 """What every C++ translation unit begins with: no headers but <stdint.h>, our own prototypes of the math functions, conversions, and the
 rules of integers, NaN and random numbers that C++ and PyTorch see differently.
 
-glibc has vector versions of most math functions (libmvec) but only announces them to GCC under -ffast-math, which breaks NaN. A prototype with
-`declare simd notinbranch` announces one of them alone; `vector_functions` asks the library which there are.
+glibc has vector versions of most math functions (libmvec) but only announces them to GCC under -ffast-math, which breaks NaN. A prototype
+with `declare simd notinbranch` announces one of them alone; `vector_functions` asks the library which there are.
 """
 
+# ruff: noqa: E501 (C++ text)
 from __future__ import annotations
 
 import ctypes
@@ -20,8 +21,9 @@ C_TYPES = {
 }  # fmt: skip
 LOW_PRECISION = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
-UNARY = ("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc").split()
-BINARY = ("pow atan2 hypot").split()
+_UNARY = "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc"
+UNARY = _UNARY.split()
+BINARY = ["pow", "atan2", "hypot"]
 PLAIN = {"lgamma": 1, "fmod": 2, "nextafter": 2}
 
 _TYPES = """\
@@ -182,7 +184,9 @@ def _prototypes(vector: bool) -> str:
                     lines.append("#pragma omp declare simd notinbranch")
                 lines.append(f'extern "C" {kind} {f}{suffix}({", ".join([kind] * count)}) noexcept;')
     for f, count in PLAIN.items():
-        lines += [f'extern "C" {kind} {f}{suffix}({", ".join([kind] * count)}) noexcept;' for kind, suffix in (("float", "f"), ("double", ""))]
+        lines += [
+            f'extern "C" {kind} {f}{suffix}({", ".join([kind] * count)}) noexcept;' for kind, suffix in (("float", "f"), ("double", ""))
+        ]
     lines.append('extern "C" int omp_get_max_threads(void) noexcept;')
     return "\n".join(lines)
 
@@ -191,8 +195,13 @@ def _prototypes(vector: bool) -> str:
 def prelude(vector: bool = True) -> str:
     """The text before all kernels of a translation unit."""
     floating = "".join(
-        _FLOATING.replace("FMOD", f"fmod{s}").replace("COPYSIGN", f"__builtin_copysign{s}").replace("FLOOR", f"__builtin_floor{s}")
-        .replace("copysign_", "__builtin_copysign").replace("sqrt_", "__builtin_sqrt").replace("(T)", f"({t})").replace("T ", f"{t} ")
+        _FLOATING.replace("FMOD", f"fmod{s}")
+        .replace("COPYSIGN", f"__builtin_copysign{s}")
+        .replace("FLOOR", f"__builtin_floor{s}")
+        .replace("copysign_", "__builtin_copysign")
+        .replace("sqrt_", "__builtin_sqrt")
+        .replace("(T)", f"({t})")
+        .replace("T ", f"{t} ")
         for t, s in (("float", "f"), ("double", ""))
     )
     return "\n".join([_TYPES, _prototypes(vector), _RULES + floating + _RANDOM])

@@ -1,8 +1,8 @@
 """Reductions and scans of a C++ kernel: accumulators, and the loops over r that fill them.
 
-An accumulator exists at up to three depths, each combined into the one outside it: the result; one thread's share of it, where a loop over r
-is shared between threads ("whole"); and the partial result of a block of elements, which keeps the rounding error of long sums small.
-In "columns" each of them is an array with an element for each lane.
+An accumulator exists at up to three depths, each combined into the one outside it: the result; one thread's share of it, where a loop
+over r is shared between threads ("whole"); and the partial result of a block of elements, which keeps the rounding error of long sums
+small. In "columns" each of them is an array with an element for each lane.
 """
 
 from __future__ import annotations
@@ -22,13 +22,19 @@ from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
 from .cpp_ops import FLOATS, binary, cast, compute_dtype, literal, zero
 from .cpp_prelude import C_TYPES
 from .tiling import PARTIAL, PARTIAL_ROWS, Tiling
-from .walk import ATOM, INNERMOST, COMPARISON, PRODUCT, SUM, UNARY, Walker, Written
+from .walk import ATOM, COMPARISON, INNERMOST, PRODUCT, SUM, UNARY, Walker, Written
 from .writer import Writer
 
 Bounds = dict[sympy.Symbol, tuple[str, str]]
 MOST_SHARES = 64
 TWO_LOOPS = ("welford", "argmax", "argmin")  # first the mean or the extreme, then what is measured from it
-SCANS = {"sum": "{0} + {1}", "prod": "{0} * {1}", "max": "nan_max({0}, {1})", "min": "nan_min({0}, {1})", "logcumsumexp": "log_add_exp({0}, {1})"}
+SCANS = {
+    "sum": "{0} + {1}",
+    "prod": "{0} * {1}",
+    "max": "nan_max({0}, {1})",
+    "min": "nan_min({0}, {1})",
+    "logcumsumexp": "log_add_exp({0}, {1})",
+}
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,9 @@ class Reductions(Walker):
 
     def _sums_long(self, nodes: list[SchedulerNode]) -> bool:
         """A floating sum over so many elements that partial sums are wanted."""
-        sums = any(n.is_reduction and n.buffer.data.kind in ("sum", "prod", "welford") and n.buffer.data.dtype.is_floating_point for n in nodes)
+        sums = any(
+            n.is_reduction and n.buffer.data.kind in ("sum", "prod", "welford") and n.buffer.data.dtype.is_floating_point for n in nodes
+        )
         if not sums or any(n.is_scan for n in nodes):
             return False
         _, size = self._blocked()

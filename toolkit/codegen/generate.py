@@ -18,8 +18,8 @@ from .wrapper import write_wrapper
 
 @dataclass(frozen=True)
 class Backend:
-    """`write(group, number, graph, hints)` makes a kernel; `kept(group, hints)` are crossing buffers that it keeps out of memory; `prelude()` is
-    the text before all kernels."""
+    """`write(group, number, graph, hints)` makes a kernel; `kept(group, hints)` are crossing buffers that it keeps out of memory;
+    `prelude()` is the text before all kernels."""
 
     write: Callable[[FusedSchedulerNode, int, LoweredGraph, Hints], Kernel]
     kept: Callable[[FusedSchedulerNode, Hints], frozenset[str]]
@@ -44,8 +44,17 @@ def generate(schedule: Schedule, backend: str = "cpp") -> Program:
         absent |= (group.internal - group.crossing) | by.kept(group, schedule.hints)
         kernel = by.write(group, number, schedule.graph, schedule.hints)
         kernels[kernel.name] = launches[id(group)] = kernel
-        emit(KernelWritten(name=kernel.name, backend=backend, lines=tuple(str(w) for w in kernel.lines()), source=kernel.source,
-                           seconds=time.perf_counter() - start))
+        emit(
+            KernelWritten(
+                name=kernel.name,
+                backend=backend,
+                lines=tuple(str(w) for w in kernel.lines()),
+                source=kernel.source,
+                seconds=time.perf_counter() - start,
+            )
+        )
     plan = memory.plan(schedule.groups, schedule.graph, absent, schedule.hints)
     wrapper, objects = write_wrapper(schedule, plan, launches, taken | kernels.keys())
-    return Program(kernels, wrapper, {backend: by.prelude()}, dict(schedule.graph.constants), objects, tuple(schedule.graph.inputs), plan.peak_bytes)
+    return Program(
+        kernels, wrapper, {backend: by.prelude()}, dict(schedule.graph.constants), objects, tuple(schedule.graph.inputs), plan.peak_bytes
+    )

@@ -1,7 +1,8 @@
 """Kernels and programs as records: what a code generator hands to the runtime. Backend-neutral, and all text but the constants.
 
-The wrapper is Python source that defines `call(args)`; it launches a kernel by calling its name, `softmax_0(x, out_1)`, with the arguments of
-the kernel's signature in order. What that name is bound to is the runtime's affair, so that a kernel can be swapped for an edited one.
+The wrapper is Python source that defines `call(args)`; it launches a kernel by calling its name, `softmax_0(x, out_1)`, with the
+arguments of the kernel's signature in order. What that name is bound to is the runtime's affair, so that a kernel can be swapped for an
+edited one.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ _COUNTER = re.compile(r"(_\d+)+$")
 
 
 def kernel_name(group: FusedSchedulerNode, number: int) -> str:
-    """"add_relu_3": the user's operations in order, a few of them, and the kernel's place in its graph."""
+    """ "add_relu_3": the user's operations in order, a few of them, and the kernel's place in its graph."""
     found = words(group)
     shown = found[:MOST_WORDS] if len(found) <= MOST_WORDS else [*found[: MOST_WORDS - 1], "etc"]
     return "_".join([*shown, str(number)])

@@ -2,7 +2,7 @@
 
 flat      pointwise: all x loops, the last one vectorised
 tiles     pointwise, with reads that walk memory along another loop than the last: those two loops go by tiles, turned in a small array
-strips    pointwise, adding to places that may repeat: strips of the last loop, along which places differ, a thread each; so the order is always the same
+strips    pointwise, adding to places that may repeat: strips of the last loop, along which places differ, a thread each
 rows      a reduction whose last r loop walks memory: for each x, in parallel, loops over r, vectorised with several partial results
 columns   a reduction whose last x loop walks memory: for each block of it, loops over r with an accumulator for each lane
 whole     few results of many elements: each loop over r is shared out between threads, then the threads' results are combined
@@ -17,7 +17,7 @@ from typing import Literal
 import sympy
 
 from ..loops.index import Expr, is_constant
-from ..loops.layout import product
+from ..loops.layout import ZERO, product
 from ..loops.trace import Ref, Trace
 from ..scheduling.depends import MemoryDep
 from ..scheduling.loop_order import Hints, hint, strides
@@ -30,21 +30,21 @@ GRAIN = 32768  # element operations below which threads do not pay
 LANES = 128  # results of one block of columns
 PARTIAL = 4096  # elements summed one after the other (by lanes) before they join the total: keeps the rounding error of long sums small
 PARTIAL_ROWS = 128  # the same for columns
-COSTLY = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv lgamma hypot pow "
-    "rand randn fmod remainder floordiv truncdiv".split()
-)
+_COSTLY = """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv
+lgamma hypot pow rand randn fmod remainder floordiv truncdiv"""
+COSTLY = frozenset(_COSTLY.split())
 
 
 @dataclass(frozen=True)
 class Tiling:
     """`parallel`: "" (one thread), "always", or the size expression in `work` compared with GRAIN at run time. `collapse` is how many outer
-    loops are shared out together; or `shared`: it is each loop over r that is shared out. For tiles, `turned` is the number of the x loop that `reads` walk memory along."""
+    loops are shared out together; or `shared`: it is each loop over r that is shared out. For tiles, `turned` is the number of the x loop
+    that `reads` walk memory along."""
 
     form: Form
     parallel: Literal["", "always", "sometimes"] = ""
     collapse: int = 1
-    work: Expr = sympy.Integer(0)
+    work: Expr = ZERO
     turned: int = 0
     reads: frozenset[Access] = frozenset()
     shared: bool = False
@@ -86,7 +86,8 @@ def _apart(group: FusedSchedulerNode, hints: Hints) -> bool:
 
 
 def _turned(group: FusedSchedulerNode, hints: Hints) -> tuple[int, frozenset[Access]] | None:
-    """The loop, and the reads along it, that are worth turning: unmasked, stride 1 there, another stride in the last loop, both loops long."""
+    """The loop, and the reads along it, that are worth turning: unmasked, stride 1 there, another stride in the last loop, both loops
+    long."""
     x, variables = group.domain.x, group.domain.variables
     if len(x) < 2 or hint(x[-1], hints) < TILE[0]:
         return None

@@ -1,8 +1,8 @@
 """Walking a loop body to write it in some language: one method per primitive, values as text.
 
-A backend subclasses `Walker` with a method for each primitive of `loops/ops.py`. The walker moves index expressions to the kernel's variables,
-counts how often each value is used, and asks `keep(value)` to give a name to those used more than once, too long to read inside another, or
-needed in a deeper loop than they vary in.
+A backend subclasses `Walker` with a method for each primitive of `loops/ops.py`. The walker moves index expressions to the kernel's
+variables, counts how often each value is used, and asks `keep(value)` to give a name to those used more than once, too long to read
+inside another, or needed in a deeper loop than they vary in.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ ATOM, UNARY, PRODUCT, SUM, SHIFT, COMPARISON, BIT_AND, BIT_XOR, BIT_OR, AND, OR,
 @dataclass(frozen=True, slots=True)
 class Written:
     """A value as text: `dtype` is what it is computed in; `strength` how it binds; `constant` its number, if it is one; `raw` the same
-    value in its low-precision form, if it was just rounded to that; `level` how many loops it is inside of, seen from where values are kept."""
+    value in its low-precision form, if it was just rounded to that; `level` how many loops it is inside of, seen from where values are
+    kept."""
 
     text: str
     dtype: torch.dtype

@@ -25,13 +25,17 @@ from .writer import Writer
 # Ops whose Python binding is the same call with less ceremony than the operator object.
 BINDINGS = {
     "aten.mm.out": "torch.mm", "aten.addmm.out": "torch.addmm", "aten.bmm.out": "torch.bmm", "aten.baddbmm.out": "torch.baddbmm",
-    "aten.mm.default": "torch.mm", "aten.addmm.default": "torch.addmm", "aten.bmm.default": "torch.bmm", "aten.convolution.default": "torch.convolution",
+    "aten.mm.default": "torch.mm", "aten.addmm.default": "torch.addmm", "aten.bmm.default": "torch.bmm",
+    "aten.convolution.default": "torch.convolution",
 }  # fmt: skip
 RESERVED = {"args", "call", "torch", "empty_strided", "as_strided", "settled", "math"}
 
 
-def write_wrapper(schedule: Schedule, plan: Plan, launches: dict[int, Kernel], taken: Iterable[str]) -> tuple[str, dict[str, Callable[..., Any]]]:
-    """(source, objects it names that have no dotted name). `launches` gives the kernel of each fused group, by id; `taken` are names in use."""
+def write_wrapper(
+    schedule: Schedule, plan: Plan, launches: dict[int, Kernel], taken: Iterable[str]
+) -> tuple[str, dict[str, Callable[..., Any]]]:
+    """(source, objects it names that have no dotted name). `launches` gives the kernel of each fused group, by id; `taken` are names in
+    use."""
     return Wrapper(schedule, plan, launches, set(taken)).write()
 
 
@@ -150,7 +154,11 @@ class Wrapper:
         return bool(told)
 
     def _touched(self) -> set[str]:
-        outputs = {b.name for o in self.graph.outputs for b in ([o] if isinstance(o, Buffer) else [o.buffer] if isinstance(o, ReinterpretView) else [])}
+        outputs = {
+            b.name
+            for o in self.graph.outputs
+            for b in ([o] if isinstance(o, Buffer) else [o.buffer] if isinstance(o, ReinterpretView) else [])
+        }
         return outputs.union(*(g.names() for g in self.schedule.groups))
 
     def _memory(self, action: Allocate | Reuse) -> None:

@@ -1,7 +1,7 @@
 """A loaded program: `artifact(list of inputs) -> list of outputs`.
 
-The wrapper's source is executed in a namespace of its own; a kernel is one name there. So launching costs nothing extra, an edited kernel is put in
-by `replace`, and `watch` keeps the arguments of a kernel's next launch.
+The wrapper's source is executed in a namespace of its own; a kernel is one name there. So launching costs nothing extra, an edited kernel
+is put in by `replace`, and `watch` keeps the arguments of a kernel's next launch.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _empty_strided = functools.partial(torch.empty_strided, device=torch.device("cpu
 
 
 class Artifact:
-    """`call` is the wrapper itself, for callers that count nanoseconds; `launches[name]` what each kernel was loaded as; `inputs_of[name]` the
-    arguments of the last watched launch, tensors copied before it."""
+    """`call` is the wrapper itself, for callers that count nanoseconds; `launches[name]` what each kernel was loaded as;
+    `inputs_of[name]` the arguments of the last watched launch, tensors copied before it."""
 
     def __init__(self, program: Program, launches: dict[str, Launch]) -> None:
         self.program, self.launches = program, launches

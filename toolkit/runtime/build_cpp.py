@@ -1,7 +1,7 @@
 """C++ kernels from source to addresses: find a compiler, build one shared library for all kernels of a program, load it.
 
-The library's name is a digest of everything that shaped it (source, flags, compiler, processor), so one that is there need not be built. It is
-linked with nothing that PyTorch has not loaded already: OpenMP's threads are PyTorch's own.
+The library's name is a digest of everything that shaped it (source, flags, compiler, processor), so one that is there need not be built.
+It is linked with nothing that PyTorch has not loaded already: OpenMP's threads are PyTorch's own.
 """
 
 from __future__ import annotations
@@ -31,10 +31,22 @@ from ._launch import launcher
 from .cache import digest, folder, locked, put
 
 Launch = Callable[..., None]
-FLAGS = (
-    "-O3 -march=native -std=c++17 -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-exceptions -fno-rtti "
-    "-fno-asynchronous-unwind-tables -fno-strict-aliasing -fopenmp -fPIC -shared -w"
-).split()
+FLAGS = [
+    "-O3",
+    "-march=native",
+    "-std=c++17",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-strict-aliasing",
+    "-fopenmp",
+    "-fPIC",
+    "-shared",
+    "-w",
+]
 
 MOST_IN_ONE = 16  # kernels of one translation unit, while there are processors for more units
 _NAMED = re.compile(r"\b(?:in|out|io)_\w+|\b[a-z][a-z0-9_]*_\d+\b")  # identifiers made of buffers' names

@@ -94,7 +94,8 @@ def put(path: Path, content: bytes) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """One process at a time makes `path`. A lock that cannot be had within a minute is done without: files are written atomically anyway."""
+    """One process at a time makes `path`. A lock that cannot be had within a minute is done without: files are written atomically
+    anyway."""
     import filelock  # imported late: a warm start does not need it
 
     lock = filelock.FileLock(f"{path}.lock", timeout=60, mode=0o600)
@@ -108,7 +109,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def find_program(key: str, graph: fx.Graph) -> Program | None:
-    """The program stored under `key` (see program_key.py) for `graph`, without its loop nodes. Emits CacheHit, and KernelWritten for its kernels."""
+    """The program stored under `key` (see program_key.py) for `graph`, without its loop nodes. Emits CacheHit, and KernelWritten for its
+    kernels."""
     if not key or not options.current().cache:
         return None
     path = _program_path(key)
@@ -141,7 +143,8 @@ def _small(tensor: torch.Tensor) -> bool:
 
 def _row(program: Program) -> dict[str, Any]:
     return {
-        "format": FORMAT, "wrapper": program.wrapper, "prelude": program.prelude, "inputs": program.inputs, "peak_bytes": program.peak_bytes,
+        "format": FORMAT, "wrapper": program.wrapper, "prelude": program.prelude, "inputs": program.inputs,
+        "peak_bytes": program.peak_bytes,
         "kernels": [_kernel_row(k) for k in program.kernels.values()],
         "constants": {name: _tensor_row(t) for name, t in program.constants.items()},
     }  # fmt: skip

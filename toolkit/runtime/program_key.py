@@ -1,7 +1,7 @@
 """The name under which a graph's program is kept on disk: a digest of all that shapes it.
 
-The graph's text, what is known of its inputs, options, versions of torch, Python and ourselves, the processor, and the user's lines (they stand in
-the kernels' comments). A graph that holds what has no text, or large constants, has no key.
+The graph's text, what is known of its inputs, options, versions of torch, Python and ourselves, the processor, and the user's lines (they
+stand in the kernels' comments). A graph that holds what has no text, or large constants, has no key.
 """
 
 from __future__ import annotations
@@ -66,7 +66,21 @@ def _text(arg: Any) -> str:
         return _text(sorted((str(k), v) for k, v in arg.items()))
     if isinstance(arg, fx.Node):
         return f"%{arg.name}"
-    plain = (int, float, complex, bool, str, torch.dtype, torch.device, torch.layout, torch.memory_format, slice, torch.SymInt, torch.SymFloat, torch.SymBool)
+    plain = (
+        int,
+        float,
+        complex,
+        bool,
+        str,
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+        slice,
+        torch.SymInt,
+        torch.SymFloat,
+        torch.SymBool,
+    )
     if arg is None or isinstance(arg, plain):
         return repr(arg)
     raise Nameless(type(arg).__name__)
@@ -90,7 +104,12 @@ def _constant(gm: fx.GraphModule, target: str) -> str:
     value: Any = gm
     for part in target.split("."):
         value = getattr(value, part)
-    if not isinstance(value, torch.Tensor) or value.nbytes > LARGEST_CONSTANT or value.device.type != "cpu" or type(value) not in (torch.Tensor, torch.nn.Parameter):
+    if (
+        not isinstance(value, torch.Tensor)
+        or value.nbytes > LARGEST_CONSTANT
+        or value.device.type != "cpu"
+        or type(value) not in (torch.Tensor, torch.nn.Parameter)
+    ):
         raise Nameless(target)
     data = value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b""
     return f"{_value(value)} {hashlib.sha256(data).hexdigest()}"

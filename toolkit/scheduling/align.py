@@ -1,8 +1,8 @@
 """Laying the loops of one kernel over those of another.
 
-Candidates are tried in order: the loops as they are, if the sizes agree; then dimensions paired by their strides in a buffer that both touch,
-which finds permutations, and splits where one kernel walks as one loop what the other walks as two. A pointwise kernel meets a reduction
-either inside (at every element that is reduced) or outside (once for each result).
+Candidates are tried in order: the loops as they are, if the sizes agree; then dimensions paired by their strides in a buffer that both
+touch, which finds permutations, and splits where one kernel walks as one loop what the other walks as two. A pointwise kernel meets a
+reduction either inside (at every element that is reduced) or outside (once for each result).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import sympy
 
 from ..loops.index import Expr, simplify, symbol
-from ..loops.layout import product
+from ..loops.layout import ONE, ZERO, product
 from .depends import Dep, MemoryDep
 from .loop_order import hint, strides
 from .nodes import Domain, FusedSchedulerNode, Level, plain
@@ -24,7 +24,8 @@ MOST_TRIES = 6  # shared accesses by which dimensions are paired
 
 @dataclass(frozen=True)
 class Alignment:
-    """The common `domain`; for each of the two kernels where its variables go (None: nowhere) and the level of its nodes (None: as they were)."""
+    """The common `domain`; for each of the two kernels where its variables go (None: nowhere) and the level of its nodes (None: as they
+    were)."""
 
     domain: Domain
     moved: tuple[Moved | None, Moved | None] = (None, None)
@@ -78,8 +79,7 @@ def _conflict(plan: Alignment, a: FusedSchedulerNode, b: FusedSchedulerNode, haz
             for e, written_too in theirs:
                 if (written or written_too) and not _may_meet(d, e):
                     return f"{_verb(written)} {d} and {_verb(written_too)} {e}, another element in one iteration"
-    levels = _levels_clash(plan, a, b, hazards)
-    return levels
+    return _levels_clash(plan, a, b, hazards)
 
 
 def _may_meet(d: Dep, e: Dep) -> bool:
@@ -114,12 +114,7 @@ def _nothing_shared(plan: Alignment, a: FusedSchedulerNode, b: FusedSchedulerNod
 
 def _candidates(a: FusedSchedulerNode, b: FusedSchedulerNode, shared: list[str]) -> Iterator[Alignment]:
     if a.is_reduction and b.is_reduction:
-        if a.domain == b.domain:
-            yield Alignment(a.domain)
-        elif _same(product(a.domain.x), product(b.domain.x)) and _same(product(a.domain.r), product(b.domain.r)):
-            for domain, moved in _pairings(a, b, shared, _dims(a), _dims(b)):
-                if _kinds_agree(domain, moved[1]):
-                    yield Alignment(domain, moved)
+        yield from _two_reductions(a, b, shared)
     elif b.is_reduction:
         yield from (p.swapped() for p in _with_reduction(b, a, shared))
     elif a.is_reduction:
@@ -129,6 +124,15 @@ def _candidates(a: FusedSchedulerNode, b: FusedSchedulerNode, shared: list[str])
             yield Alignment(a.domain)
         for domain, moved in _pairings(a, b, shared, _dims(a), _dims(b)):
             yield Alignment(domain, moved)
+
+
+def _two_reductions(a: FusedSchedulerNode, b: FusedSchedulerNode, shared: list[str]) -> Iterator[Alignment]:
+    if a.domain == b.domain:
+        yield Alignment(a.domain)
+    elif _same(product(a.domain.x), product(b.domain.x)) and _same(product(a.domain.r), product(b.domain.r)):
+        for domain, moved in _pairings(a, b, shared, _dims(a), _dims(b)):
+            if _kinds_agree(domain, moved[1]):
+                yield Alignment(domain, moved)
 
 
 def _kinds_agree(domain: Domain, moved: Moved) -> bool:
@@ -159,8 +163,8 @@ class _Dim:
 
     variable: sympy.Symbol
     size: Expr
-    stride: Expr = sympy.Integer(0)
-    factor: Expr = sympy.Integer(1)
+    stride: Expr = ZERO
+    factor: Expr = ONE
     pieces: list[tuple[int, Expr]] = field(default_factory=list)
 
 
@@ -168,8 +172,9 @@ def _dims(group: FusedSchedulerNode) -> list[_Dim]:
     return [_Dim(v, n) for v, n in group.domain.ranges()]
 
 
-def _pairings(a: FusedSchedulerNode, b: FusedSchedulerNode, shared: list[str], dims_a: list[_Dim],
-              dims_b: list[_Dim]) -> Iterator[tuple[Domain, tuple[Moved, Moved]]]:
+def _pairings(
+    a: FusedSchedulerNode, b: FusedSchedulerNode, shared: list[str], dims_a: list[_Dim], dims_b: list[_Dim]
+) -> Iterator[tuple[Domain, tuple[Moved, Moved]]]:
     """Common domains by the strides of shared accesses, those that cover all dimensions first. The order of loops is `a`'s."""
     accesses = []
     for name in shared:

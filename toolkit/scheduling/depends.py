@@ -93,4 +93,3 @@ def names_written(buffer: Buffer) -> set[str]:
     if isinstance(buffer, ExternKernel):
         return {buffer.name, *buffer.mutates}
     return {buffer.name}
-

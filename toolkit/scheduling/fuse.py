@@ -103,7 +103,9 @@ class Fuser:
             users = [u for u in self.users[name] if u in self.alive]
             self.users[name] = [*users, fused]
             near = sorted(users, key=lambda g: abs(g.first - fused.first))
-            for u in near if name in fused.writes else [n for i, n in enumerate(near) if name in n.writes or (self.horizontal and i < NEAREST)]:
+            for u in (
+                near if name in fused.writes else [n for i, n in enumerate(near) if name in n.writes or (self.horizontal and i < NEAREST)]
+            ):
                 self._push(*((u, fused) if u.first < fused.first else (fused, u)))
 
 

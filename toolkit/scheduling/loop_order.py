@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cmp_to_key, lru_cache
+from itertools import pairwise
 
 import sympy
 
@@ -58,7 +59,7 @@ def split(group: FusedSchedulerNode) -> None:
         return
     x, r = [], []
     moved: dict[Expr, Expr] = {}
-    for v, size in group.domain.ranges():
+    for v, _ in group.domain.ranges():
         names, sizes = ("r", r) if v.name.startswith("r") else ("x", x)
         new = [symbol(f"{names}{len(sizes) + i}") for i in range(len(parts[v]))]
         sizes.extend(parts[v])
@@ -84,9 +85,9 @@ def _parts(size: Expr, cuts: set[int]) -> tuple[Expr, ...]:
     if not is_constant(size):
         return (size,)
     chain = [1, *sorted(c for c in cuts if 1 < c < int(size)), int(size)]
-    if any(b % a for a, b in zip(chain, chain[1:], strict=False)):
+    if any(b % a for a, b in pairwise(chain)):
         return (size,)
-    return tuple(sympy.Integer(b // a) for a, b in zip(chain, chain[1:], strict=False))[::-1]
+    return tuple(sympy.Integer(b // a) for a, b in pairwise(chain))[::-1]
 
 
 def _combined(variables: Sequence[sympy.Symbol], sizes: Sequence[Expr]) -> Expr:

@@ -35,7 +35,8 @@ class Reuse:
 
 @dataclass
 class Plan:
-    """For each step of the schedule: what to do before it, and names to let go after it. `peak_bytes` counts what the graph itself allocates."""
+    """For each step of the schedule: what to do before it, and names to let go after it. `peak_bytes` counts what the graph itself
+    allocates."""
 
     before: list[list[Allocate | Reuse]] = field(default_factory=list)
     after: list[list[str]] = field(default_factory=list)
@@ -76,7 +77,8 @@ def _owned(group: FusedSchedulerNode, name: str) -> bool:
 
 
 def find_inplace(groups: list[Group], graph: LoweredGraph, keep: set[str]) -> None:
-    """Set `inplace` of every kernel: an output takes the memory of an input that dies there and is read only where the output is written."""
+    """Set `inplace` of every kernel: an output takes the memory of an input that dies there and is read only where the output is
+    written."""
     if not options.current().buffer_reuse:
         return
     buffers = graph.buffers()
@@ -85,7 +87,9 @@ def find_inplace(groups: list[Group], graph: LoweredGraph, keep: set[str]) -> No
     for step, g in enumerate(groups):
         if not isinstance(g, FusedSchedulerNode):
             continue
-        dying = [n for n in g.reads if last[n] == step and n not in keep and n not in g.writes and n not in shared and _fresh(buffers.get(n))]
+        dying = [
+            n for n in g.reads if last[n] == step and n not in keep and n not in g.writes and n not in shared and _fresh(buffers.get(n))
+        ]
         for node in g.nodes:
             name = node.name
             if node.buffer.mutates or name in g.internal or name in g.inplace or name in shared:

@@ -164,7 +164,9 @@ class FusedSchedulerNode(Group):
     def crossing(self) -> frozenset[str]:
         """Internal buffers written at every (x, r) in one loop over r and read in a later one: they need memory for a row at least."""
         made = {d.name: self.stages[n] for n in self.nodes if n.level == "inner" and not n.is_reduction for d in n.writes}
-        return frozenset(d.name for n in self.nodes for d in n.reads if d.name in self.internal and self.stages[n] > made.get(d.name, 1 << 30))
+        return frozenset(
+            d.name for n in self.nodes for d in n.reads if d.name in self.internal and self.stages[n] > made.get(d.name, 1 << 30)
+        )
 
     @property
     def origins(self) -> frozenset[int]:

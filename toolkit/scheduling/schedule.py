@@ -40,9 +40,16 @@ def schedule(graph: LoweredGraph) -> Schedule:
     start = time.perf_counter()
     groups = [loop_group(b, i) if isinstance(b, ComputedBuffer) else extern_group(b, i) for i, b in enumerate(graph.operations)]
     product = passes.run("schedule", PASSES, Schedule(graph, groups, getattr(graph, "hints", {})), text=str)
-    emit(Scheduled(kernels=len(product.kernels), externs=len(product.externs), peak_bytes=product.peak_bytes,
-                   groups=tuple((g.name, tuple(n.name for n in g.nodes)) for g in product.kernels),
-                   text=lambda: str(product), seconds=time.perf_counter() - start))
+    emit(
+        Scheduled(
+            kernels=len(product.kernels),
+            externs=len(product.externs),
+            peak_bytes=product.peak_bytes,
+            groups=tuple((g.name, tuple(n.name for n in g.nodes)) for g in product.kernels),
+            text=lambda: str(product),
+            seconds=time.perf_counter() - start,
+        )
+    )
     return product
 
 

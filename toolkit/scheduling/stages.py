@@ -1,7 +1,8 @@
 """Which loop over r, or step between loops, each node of a kernel runs in.
 
-Even stages run once for each x, odd ones are loops over r: stage 0, loop 1, stage 2, loop 3, ... A node that needs a reduction's result waits
-for the loop after it; nodes that need only elements of their own iteration share a loop. Softmax is: max (1), exp and sum (3), divide (5).
+Even stages run once for each x, odd ones are loops over r: stage 0, loop 1, stage 2, loop 3, ... A node that needs a reduction's result
+waits for the loop after it; nodes that need only elements of their own iteration share a loop. Softmax is: max (1), exp and sum (3),
+divide (5).
 """
 
 from __future__ import annotations
