@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +20,8 @@ from . import options as opts
 from .capture import hook, marks
 from .capture.capture import Capture
 from .compiled import Compiled, CompiledModule, RecordingCache, compiled_module, looks_like, original
-from .errors import BuildError, UnknownBackend, UsageError
-from .events import FellBack, InternalFailure, KernelFailed, emit, record, resumed, stage
+from .errors import BuildError, NoCompiler, NoTriton, UnknownBackend, UsageError
+from .events import FellBack, InternalFailure, emit, record, resumed, stage
 from .history import Graph, History
 from .lowering.image_layout import images_channels_last
 from .lowering.patterns import TORCH_ROWS, rewritten
@@ -152,8 +153,10 @@ class Pipeline:
         with opts.using(self.options), self.history.recording():
             try:
                 return self.load(self.program(gm, values))
-            except BuildError as error:
-                emit(KernelFailed(names=(), backend=self.backend_of(values), error=str(error), source=error.source))
+            except (NoCompiler, NoTriton) as error:
+                _warn_once(str(error))
+            except BuildError:
+                pass  # whoever built told it
             except Exception as error:
                 emit(_failure("lower", error))
             return aot.interpret(gm, list(values), kind)
@@ -216,6 +219,11 @@ def _options(backend: Backend, mode: str, changes: dict[str, Any] | Options | No
 def _entry(target: Any) -> Any:
     """The function whose frame is captured when `target` is called."""
     return target.forward if isinstance(target, nn.Module) else target
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    warnings.warn(message, stacklevel=2)
 
 
 def _failure(where: str, error: Exception) -> InternalFailure:

@@ -35,6 +35,9 @@ def load(kernels: Sequence[Kernel], prelude: str) -> dict[str, Launch]:
     try:
         space = _executed(text)
         launches = {k.name: _launcher(k, space[k.name]) for k in kernels}
+    except NoTriton as error:
+        emit(KernelFailed(names=names, backend="triton", error=str(error), source=text))
+        raise
     except (SyntaxError, NameError, KeyError, ValueError) as error:
         emit(KernelFailed(names=names, backend="triton", error=str(error), source=text))
         raise KernelBuildFailed(f"Triton refused {', '.join(names)}: {error}", source=text, output=str(error)) from error
