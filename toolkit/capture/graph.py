@@ -79,6 +79,7 @@ class GraphBuilder:
         after = self._last_placeholder or self.fx._root
         with self.fx.inserting_after(after):
             node = self.fx.placeholder(_identifier(name))
+            node.target = node.name  # the parameter's name: unique as well
         self._last_placeholder = node
         self._note(node, example)
         self.inputs.append(GraphInput(node, source, example, value))

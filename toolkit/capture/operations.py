@@ -99,6 +99,8 @@ class Operations:
         left, right = self.realize(left), self.realize(right)
         if left.is_constant() and right.is_constant():
             return self.fold(op, left.constant(), right.constant())
+        if left.is_constant():
+            op = PLAIN_FORM.get(op, op)
         answer = self._ask(op, left, right)
         if answer is None and op in PLAIN_FORM:
             answer = self._ask(PLAIN_FORM[op], left, right)

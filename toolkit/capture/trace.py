@@ -66,6 +66,7 @@ class Trace:
         self.handled: VariableTracker | None = None  # sys.exception() of the traced program
         self.stack: list[Interpreter] = []
         self.steps = 0
+        self.numbers: dict[Source, VariableTracker] = {}  # numbers that are inputs of the graph
         self.raised_at: int | None = None  # the step of the top frame where the exception that is on its way was raised
         self.resumes: list[CodeType] = []
         self.state_at_start = TorchState.now()

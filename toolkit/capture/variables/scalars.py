@@ -151,6 +151,8 @@ def _takes_scalars(tensor: TensorVariable) -> bool:
 def float_input(tx: Interpreter, value: float, source: Source) -> VariableTracker | None:
     """An input for a float that varied between compilations; None: it stays a constant."""
     trace, text = tx.trace, source.text()
+    if source in trace.numbers:
+        return trace.numbers[source]
     if not trace.record.history.varies(text, value) or trace.dynamic is False or text in trace.record.specialised:
         return None
     emit(DimensionMadeDynamic(source=text, symbol="", reason="a float that varied"))
@@ -162,4 +164,5 @@ def float_input(tx: Interpreter, value: float, source: Source) -> VariableTracke
     tensor = TensorVariable(node, fake, place, real)
     tx.graph.remember(tensor, fake)
     trace.record.floats.add(text)
-    return FloatVariable(tensor, ((source, value),), float, source)
+    trace.numbers[source] = FloatVariable(tensor, ((source, value),), float, source)
+    return trace.numbers[source]

@@ -11,6 +11,7 @@ import torch
 from ... import shapes
 from ...events import DimensionMadeDynamic, emit
 from ..guards import GuardKind
+from ..operations import PLAIN_FORM
 from .base import Args, Kwargs, VariableTracker
 from .constant import ConstantVariable
 
@@ -57,7 +58,7 @@ class SymbolicVariable(VariableTracker):
         return isinstance(other, SymbolicVariable) or other.is_constant() and isinstance(other.constant(), (int, float))
 
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
-        return tx.graph.call_function(op, [self, other]) if self._numeric(other) else None
+        return tx.graph.call_function(PLAIN_FORM.get(op, op), [self, other]) if self._numeric(other) else None
 
     def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
         return tx.graph.call_function(op, [other, self]) if self._numeric(other) else None
@@ -81,6 +82,8 @@ class SymbolicVariable(VariableTracker):
 def integer_input(tx: Interpreter, value: int, source: Source) -> VariableTracker | None:
     """A symbol for an int argument that varied between compilations (or any, with dynamic=True); None: it stays a constant."""
     trace = tx.trace
+    if source in trace.numbers:
+        return trace.numbers[source]
     text = source.text()
     varies = trace.record.history.varies(text, value)
     wanted = trace.dynamic is True or trace.dynamic is None and varies
@@ -92,4 +95,5 @@ def integer_input(tx: Interpreter, value: int, source: Source) -> VariableTracke
     emit(DimensionMadeDynamic(source=text, symbol=str(symbol), reason="an integer that varied" if varies else "dynamic=True"))
     tx.guard(GuardKind.TYPE_IS, source, int)
     node = tx.graph.add_input(text, source, symbol, value)
-    return SymbolicVariable(node, symbol, source)
+    trace.numbers[source] = SymbolicVariable(node, symbol, source)
+    return trace.numbers[source]
