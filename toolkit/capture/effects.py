@@ -27,6 +27,7 @@ class Effects:
         self._known: dict[int, tuple[object, VariableTracker]] = {}  # the object is kept: its id must stay its own
         self.touched: dict[VariableTracker, None] = {}  # existing objects with changes to replay, in order of first change
         self._attrs: dict[VariableTracker, dict[str, VariableTracker]] = {}
+        self._remade: dict[VariableTracker, set[str]] = {}
         self.globals: dict[tuple[int, str], VariableTracker] = {}
         self.global_dicts: dict[int, dict[str, Any]] = {}
 
@@ -57,8 +58,16 @@ class Effects:
 
     def store_attr(self, variable: VariableTracker, name: str, value: VariableTracker) -> None:
         """`variable.name = value` as object.__setattr__ does it; DELETED deletes."""
-        self._attrs.setdefault(variable, {})[name] = value
+        attrs = self._attrs.setdefault(variable, {})
+        if attrs.get(name) is DELETED and value is not DELETED:  # it is the last of the attributes now
+            del attrs[name]
+            self._remade.setdefault(variable, set()).add(name)
+        attrs[name] = value
         self.change(variable)
+
+    def remade(self, variable: VariableTracker) -> set[str]:
+        """Attributes that were deleted and stored again: they come after the others."""
+        return self._remade.get(variable, set())
 
     def load_attr(self, variable: VariableTracker, name: str) -> VariableTracker | None:
         """What the trace stored under `name` (perhaps DELETED); None: nothing, ask the real object."""

@@ -404,7 +404,8 @@ class UserObjectVariable(VariableTracker):
             out.emit.load_const(name)
             out.value(value)
         out.emit.build_map(len(kept))
-        out.emit.load_const(tuple(name for name in stored if name not in kept))
+        remade = out.trace.effects.remade(self)
+        out.emit.load_const(tuple(name for name in stored if name not in kept or name in remade and self.source is not None))
         out.emit.call(3)
         out.emit.pop_top()
 
@@ -432,19 +433,19 @@ def own_dict(value: object) -> dict[str, Any] | None:
 
 
 def restore(obj: object, attributes: dict[str, Any], deleted: tuple[str, ...]) -> None:
-    """Give `obj` these attributes as object.__setattr__ would, without running setters of its class."""
+    """Take `deleted` from `obj`, then give it these attributes as object.__setattr__ would, without running setters of its class."""
+    for name in deleted:
+        slot = _member(type(obj), name)
+        if slot is None:
+            object.__getattribute__(obj, "__dict__").pop(name, None)
+        elif hasattr(obj, name):
+            slot.__delete__(obj)
     for name, value in attributes.items():
         slot = _member(type(obj), name)
         if slot is not None:
             slot.__set__(obj, value)
         else:
             object.__getattribute__(obj, "__dict__")[name] = value
-    for name in deleted:
-        slot = _member(type(obj), name)
-        if slot is not None:
-            slot.__delete__(obj)
-        else:
-            object.__getattribute__(obj, "__dict__").pop(name, None)
 
 
 def _member(cls: type, name: str) -> Any:
@@ -490,7 +491,10 @@ class InstanceDictVariable(DictVariable):
         if owner.source is not None:
             tx.guard(GuardKind.DICT_KEYS_ARE, InstanceDictSource(owner.source), tuple(names))
         for name, value in tx.effects.attrs(owner).items():
-            names.pop(name, None) if value is DELETED else names.setdefault(name)
+            if value is DELETED or name in tx.effects.remade(owner):
+                names.pop(name, None)
+            if value is not DELETED:
+                names.setdefault(name)
         self.entries = {n: (tx.wrap_constant(n), owner.own(tx, n) or self._lazy(n)) for n in names if not _has_slot(owner.cls, n)}
 
     def _lazy(self, name: str) -> VariableTracker:

@@ -1,0 +1,23 @@
+"""Random programs behave captured as they do plain: same value or exception, same arguments and globals afterwards."""
+
+import random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_programs import program, trial
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@given(st.randoms(use_true_random=False))
+def test_random_programs(chooser):
+    source = program(chooser.choice)
+    try:
+        compile(source, "<program>", "exec")
+    except SyntaxError:
+        return
+    assert trial(source) == "", source
+
+
+def test_known_seeds():
+    for seed in (106, 331, 369):
+        assert trial(program(random.Random(seed).choice)) == ""
