@@ -7,6 +7,7 @@ torch's own rules. Outputs get eager's strides back. Where a view and a change i
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -17,42 +18,16 @@ from .. import options
 from .patterns import copied, value_of
 
 CONVOLUTIONS = frozenset({torch.conv2d, F.conv2d, torch.conv_transpose2d, F.conv_transpose2d})
-VIEWS = frozenset(
-    [
-        "view",
-        "reshape",
-        "flatten",
-        "transpose",
-        "permute",
-        "squeeze",
-        "unsqueeze",
-        "expand",
-        "narrow",
-        "select",
-        "chunk",
-        "split",
-        "unbind",
-        "__getitem__",
-        "getitem",
-        "movedim",
-        "swapaxes",
-        "swapdims",
-        "unflatten",
-        "view_as",
-        "expand_as",
-        "reshape_as",
-        "mT",
-        "t",
-        "T",
-        "diagonal",
-        "unfold",
-        "detach",
-    ]
-)
-AUGMENTED = frozenset(
-    ["setitem", "__setitem__", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "imatmul"]
-)
-STRIDED = frozenset(["as_strided", "as_strided_", "stride", "storage_offset", "set_", "resize_", "data_ptr", "is_contiguous"])
+VIEWS = frozenset({
+    "view", "reshape", "flatten", "transpose", "permute", "squeeze", "unsqueeze", "expand", "narrow", "select", "chunk", "split", "unbind",
+    "__getitem__", "getitem", "movedim", "swapaxes", "swapdims", "unflatten", "view_as", "expand_as", "reshape_as", "mT", "t", "T", "diagonal",
+    "unfold", "detach",
+})  # fmt: skip
+AUGMENTED = frozenset({
+    "setitem", "__setitem__", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "imatmul",
+})  # fmt: skip
+STRIDED = frozenset({"as_strided", "as_strided_", "stride", "storage_offset", "set_", "resize_", "data_ptr", "is_contiguous"})
+WORTH = 4  # image elements to weight elements: weights are turned at every call
 
 
 def images_channels_last(gm: fx.GraphModule) -> fx.GraphModule:
@@ -62,7 +37,12 @@ def images_channels_last(gm: fx.GraphModule) -> fx.GraphModule:
     graph = copied(gm.graph)
     convolutions = [n for n in graph.nodes if n.target in CONVOLUTIONS]
     touched = _after(convolutions)
-    if not all(map(_is_image_convolution, convolutions)) or not _is_safe(graph, touched) or not _restore(graph, touched):
+    if (
+        not all(map(_is_image_convolution, convolutions))
+        or not _is_worth_it(convolutions)
+        or not _is_safe(graph, touched)
+        or not _restore(graph, touched)
+    ):
         return gm
     for node in graph.nodes:
         if (
@@ -83,6 +63,16 @@ def images_channels_last(gm: fx.GraphModule) -> fx.GraphModule:
 def _is_image_convolution(node: fx.Node) -> bool:
     x = value_of(node.args[0]) if node.args else None
     return isinstance(x, torch.Tensor) and x.dim() == 4 and x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16)
+
+
+def _is_worth_it(convolutions: list[fx.Node]) -> bool:
+    images = sum(_count(value_of(n.args[0])) + _count(value_of(n)) for n in convolutions)
+    return images >= WORTH * sum(_count(value_of(n.args[1])) for n in convolutions)
+
+
+def _count(value: torch.Tensor) -> int:
+    """Elements, by the likely sizes."""
+    return math.prod(n if isinstance(n, int) else n.node.hint or 1 for n in value.shape)
 
 
 def _after(sources: list[fx.Node]) -> set[fx.Node]:
