@@ -157,16 +157,20 @@ def _affine(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     return y + wide(bias) if bias is not None else y
 
 
+def _kept(x: Tensor, weight: Tensor | None, *statistics: Tensor) -> tuple[Tensor, ...]:
+    """What a norm saves for its backward: on the CPU in the input's dtype, unless that is low and the weight is not."""
+    if x.device.type == "cpu" and (weight is None or weight.dtype is x.dtype):
+        return tuple(narrow(s, x.dtype) for s in statistics)
+    return statistics
+
+
 @row(aten.native_layer_norm.default)
 def layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
     if x.numel() == 0:
         return NotImplemented
     v = wide(x)
     mean, rstd, _ = _statistics(v, range(x.dim() - len(shape), x.dim()), eps)
-    y = narrow(_affine((v - mean) * rstd, weight, bias), x.dtype)
-    if x.device.type == "cpu" and x.dtype in LOW and (weight is None or weight.dtype is x.dtype):
-        return y, narrow(mean, x.dtype), narrow(rstd, x.dtype)
-    return y, mean, rstd
+    return narrow(_affine((v - mean) * rstd, weight, bias), x.dtype), *_kept(x, weight, mean, rstd)
 
 
 @row(aten.native_layer_norm_backward.default)
@@ -230,7 +234,7 @@ def batch_norm_functional(
     if _one_value_a_channel(x):
         return NotImplemented
     mean, rstd, new_mean, new_var = _trained(x, running_mean, running_var, momentum, eps)
-    return _batch_norm(x, weight, bias, mean, rstd), mean, rstd, new_mean, new_var
+    return _batch_norm(x, weight, bias, mean, rstd), *_kept(x, weight, mean, rstd), new_mean, new_var
 
 
 @row(aten._batch_norm_with_update_functional.default)
@@ -241,7 +245,7 @@ def batch_norm_with_update(
         return NotImplemented
     mean, rstd, new_mean, new_var = _trained(x, running_mean, running_var, momentum, eps)
     reserve = aten.empty([0], dtype=torch.uint8, device=x.device)
-    return _batch_norm(x, weight, bias, mean, rstd), mean, rstd, reserve, new_mean, new_var
+    return _batch_norm(x, weight, bias, mean, rstd), *_kept(x, weight, mean, rstd), reserve, new_mean, new_var
 
 
 @row(aten._batch_norm_no_update.default)
@@ -259,7 +263,7 @@ def batch_norm_no_stats(x: Tensor, weight: Any, bias: Any, training: bool, momen
     if _one_value_a_channel(x):
         return NotImplemented
     mean, rstd, _, _ = _trained(x, None, None, momentum, eps)
-    return _batch_norm(x, weight, bias, mean, rstd), mean, rstd
+    return _batch_norm(x, weight, bias, mean, rstd), *_kept(x, weight, mean, rstd)
 
 
 @row(aten._native_batch_norm_legit_no_training.default)
@@ -267,8 +271,7 @@ def batch_norm_inference(
     x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float
 ) -> tuple[Tensor, ...]:
     y = _batch_norm(x, weight, bias, wide(running_mean), aten.rsqrt(wide(running_var) + eps))
-    empty = aten.empty([0], dtype=x.dtype, device=x.device)
-    return y, empty, empty
+    return y, *(aten.empty([0], dtype=x.dtype, device=x.device) for _ in range(2))
 
 
 @row(aten.native_batch_norm.default, aten.cudnn_batch_norm.default)
@@ -296,7 +299,7 @@ def batch_norm_backward(
 ) -> tuple[Tensor | None, ...]:
     dims, rank = [0, *range(2, x.dim())], x.dim()
     w = wide(g)
-    mean, rstd = (save_mean, save_rstd) if train else (wide(running_mean), aten.rsqrt(wide(running_var) + eps))
+    mean, rstd = (wide(save_mean), wide(save_rstd)) if train else (wide(running_mean), aten.rsqrt(wide(running_var) + eps))
     centred = wide(x) - _channels(mean, rank)
     total = aten.sum(w, dims, False)
     dot = aten.sum(w * centred, dims, False)
@@ -349,8 +352,7 @@ def group_norm(x: Tensor, weight: Any, bias: Any, n: int, c: int, hxw: int, grou
         y = y * _channels(wide(weight), x.dim())
     if bias is not None:
         y = y + _channels(wide(bias), x.dim())
-    stat_dtype = x.dtype if x.device.type == "cpu" and (weight is None or weight.dtype is x.dtype) else mean.dtype
-    return narrow(y, x.dtype), narrow(aten.squeeze.dims(mean, [2]), stat_dtype), narrow(aten.squeeze.dims(rstd, [2]), stat_dtype)
+    return narrow(y, x.dtype), *_kept(x, weight, aten.squeeze.dims(mean, [2]), aten.squeeze.dims(rstd, [2]))
 
 
 # -- layout and memory ------------------------------------------------------------------------------------------------
@@ -420,6 +422,11 @@ OURS[aten.zeros.default], OURS[aten.ones.default] = _factory(0), _factory(1)
 OURS[aten.new_zeros.default], OURS[aten.new_ones.default] = _new(0), _new(1)
 
 
+@row(torch.ops.prims.convert_element_type.default)
+def convert_element_type(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return narrow(x, dtype)
+
+
 @row(aten.zero.default)
 def zero(x: Tensor) -> Tensor:
     return aten.full_like(x, 0)
@@ -445,9 +452,16 @@ multi_margin_loss multilabel_margin_loss_forward mv mvlgamma nan_to_num nansum n
 new_empty new_full nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward norm pixel_shuffle pixel_unshuffle rad2deg
 reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d renorm replication_pad1d
 replication_pad2d replication_pad3d roll rot90 sinc smooth_l1_loss smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward
-softplus softplus_backward softshrink special_entr special_log_ndtr special_xlog1py squeeze stack std std_mean take threshold trace tril
+softplus softplus_backward softshrink special_entr special_log_ndtr special_xlog1py stack std std_mean take threshold trace tril
 tril_indices triu triu_indices unfold_backward upsample_bicubic2d upsample_linear1d upsample_trilinear3d vdot xlogy
 """
+
+
+FULL_PRECISION = "linalg_cross grid_sampler_2d"  # float16 and bfloat16: whole, torch's rows round in other places than eager's kernels
+
+
+def _declining_low(rule: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *args, **kwargs: NotImplemented if x.dtype in LOW else rule(x, *args, **kwargs)
 
 
 @cache
@@ -455,6 +469,7 @@ def table() -> Table:
     """Overload -> decomposition. A row of ours wins over one of torch's."""
     packets = [getattr(aten, name) for name in TORCHS.split() if hasattr(aten, name)]
     found = {op: rule for op, rule in get_decompositions(packets).items() if not op._schema.is_mutable and "out" not in op._overloadname}
+    found |= {op: _declining_low(rule) for op, rule in found.items() if op._opname in FULL_PRECISION.split()}
     return found | OURS
 
 
