@@ -103,3 +103,12 @@ def compiled_of(value: Any) -> Any:
     instances = inspect.getattr_static(type(value), SLOT, None) if isinstance(value, torch.nn.Module) else None
     call = instances.call_of(value) if isinstance(instances, CompiledInstances) else None
     return call.compiled if isinstance(call, ModuleCall) else None
+
+
+def bring_up_to_date(report: Any, kernels: Any) -> None:
+    """What was edited since it was compiled, a report of the compilation cannot know: it takes it from the kernels."""
+    edited = {(k.name, k.compile_id): k for k in kernels.values() if k.edited}
+    for row in report.rows["kernels"]:
+        kernel = edited.get((row.name, row.compile_id))
+        if kernel is not None:
+            row.state, row.source = "edited", kernel.source

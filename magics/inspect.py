@@ -6,6 +6,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
+from . import bind
 from .options import SessionMagics, parse
 
 
@@ -19,7 +20,9 @@ class InspectMagics(SessionMagics):
             raise UsageError("nothing is compiled yet: define a function in a %%compile cell, or say %compile NAME")
         things = {id(thing): thing for thing in map(self.session.compiled, known)}
         for thing in things.values():
-            self.session.show(thing.report.only(*sections) if thing.report else thing.report)
+            report = thing.report
+            bind.bring_up_to_date(report, thing.kernels)
+            self.session.show(report.only(*sections) if report else report)
 
     @magic_arguments()
     @argument("names", nargs="*", metavar="NAME", help="a compiled function or module")

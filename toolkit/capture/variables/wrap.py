@@ -23,8 +23,30 @@ Handler = Callable[["Interpreter", object, "Source"], VariableTracker | None]
 def handlers() -> tuple[Handler, ...]:
     """In the order in which they are asked. (Here and not above: trackers import this module.)"""
     from ..torch_calls import wrap_torch
-    from . import builtins, classes, constant, containers, dicts, exceptions, functions, iterators, modules, namespaces, opaque, tensor, user_defined
-    from . import autograd, compiled, constructors, contexts, deques, getters, held, lazy, stdlib  # noqa: F401  their rules
+    from . import (  # noqa: F401  their rules
+        autograd,
+        builtins,
+        classes,
+        compiled,
+        constant,
+        constructors,
+        containers,
+        contexts,
+        deques,
+        dicts,
+        exceptions,
+        functions,
+        getters,
+        held,
+        iterators,
+        lazy,
+        modules,
+        namespaces,
+        opaque,
+        stdlib,
+        tensor,
+        user_defined,
+    )
 
     return (
         constant.wrap_constant_value,
