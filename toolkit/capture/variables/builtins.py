@@ -264,7 +264,7 @@ def _extreme(op: str) -> Callable[..., VariableTracker]:
     def extreme(tx: Interpreter, *args: VariableTracker, key: VariableTracker | None = None, default: VariableTracker | None = None) -> VariableTracker:
         values = tx.unpack(args[0]) if len(args) == 1 else list(args)
         if not values:
-            return default if default is not None and len(args) == 1 else tx.raise_error(ValueError, f"{name}() iterable argument is empty")
+            return default if default is not None and len(args) == 1 else tx.fold(getattr(builtins, name), ())
         ranks = values if none_given(key) else [tx.call(key, [v]) for v in values]  # type: ignore[arg-type]
         best = 0
         for n in range(1, len(values)):

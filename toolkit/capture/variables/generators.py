@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..breaks import BreakGraph, Observed
 from .base import Args, Kwargs, VariableTracker
-from .exceptions import as_instance
+from .exceptions import ExceptionVariable, as_instance
 from .iterators import IteratorVariable
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
+
+
+def _refuse_stop(tx: Interpreter, stop: VariableTracker) -> NoReturn:
+    """A StopIteration that leaves a generator's body is a RuntimeError outside."""
+    error = ExceptionVariable(RuntimeError, [tx.wrap_constant("generator raised StopIteration")])
+    error.set_cause(stop)
+    error.context = stop
+    raise Observed(error)
 
 
 class GeneratorVariable(IteratorVariable):
@@ -93,8 +101,10 @@ class GeneratorVariable(IteratorVariable):
             item = self.child.run_to_yield(resume)
             self.handled = tx.trace.handled if tx.trace.handled is not outside else None
             return item
-        except Observed:
+        except Observed as error:
             self.state = inspect.GEN_CLOSED
+            if sys.version_info < (3, 12) and issubclass(error.variable.python_type(), StopIteration):
+                _refuse_stop(tx, error.variable)  # later versions have code for it in the generator itself
             raise
         finally:
             tx.trace.handled = outside

@@ -23,8 +23,10 @@ class BuiltinMethodVariable(VariableTracker):
         return type([].append)
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        if name in ("__name__", "__qualname__"):
+        if name == "__name__":
             return tx.wrap_constant(self.name)
+        if name == "__qualname__":
+            return tx.wrap_constant(f"{self.receiver.python_type().__qualname__}.{self.name}")
         if name == "__self__":
             return self.receiver
         return super().get_attr(tx, name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import enum
 import operator
+import sys
 import types
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..rebuild import Rebuilder
 
 NOT_IMPLEMENTED = NotImplemented
+_NO_DICT = " and no __dict__ for setting new attributes" if sys.version_info >= (3, 13) else ""
 _BASES = (collections.OrderedDict, collections.defaultdict, dict, list, tuple, set, frozenset, str, int, float, complex, bytes, BaseException)
 _SLOT_KINDS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType, types.ClassMethodDescriptorType)
 
@@ -176,7 +178,7 @@ class UserObjectVariable(VariableTracker):
 
     def _require_dict(self, tx: Interpreter, name: str, found: Found | None) -> None:
         if not self.cls.__dictoffset__:
-            text = f"object attribute '{name}' is read-only" if found is not None else f"object has no attribute '{name}'"
+            text = f"object attribute '{name}' is read-only" if found is not None else f"object has no attribute '{name}'{_NO_DICT}"
             tx.raise_error(AttributeError, f"'{self.cls.__name__}' {text}")
 
     def del_attr(self, tx: Interpreter, name: str) -> None:
