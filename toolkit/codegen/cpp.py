@@ -28,7 +28,7 @@ from .cpp_prelude import C_TYPES, LOW_PRECISION
 from .kernel import Arg, Kernel
 from .names import header, kernel_name
 from .tiling import choose
-from .walk import ATOM, INNERMOST, UNARY, Walker, Written
+from .walk import ATOM, INNERMOST, LANE, UNARY, Walker, Written, joined
 from .writer import Writer
 
 _NUMBERED = re.compile(r"[a-z][a-z_0-9]*_\d+")
@@ -167,9 +167,12 @@ class CppKernel(CppLoops, CppOps, Walker):
         self.out.line(text)
 
     def keep(self, value: Written) -> Written:
-        """A constant, declared in the loop that the value varies with."""
+        """A constant, declared in the loop that the value varies with; what varies with the lane only is kept for all lanes, unless it is there
+        already."""
+        if value.level == LANE and self.by_lane and not self.masks:
+            return value if value.strength == UNARY and value.text.endswith("]") else self.keep_lanes(value)
         name = self.fresh("t")
-        place, level = self.place(value.level)
+        place, level = self.place(value.level) if value.level != LANE else (self.out, LANE)
         place.line(f"const {C_TYPES[value.dtype]} {name} = {value.text};")
         return Written(name, value.dtype, level=level)
 
@@ -189,7 +192,7 @@ class CppKernel(CppLoops, CppOps, Walker):
 
     def level_of(self, e: Expr) -> int:
         """How many loops an expression is inside of."""
-        return max((self.depths.get(s, 0) for s in e.free_symbols), default=0)
+        return joined(*(self.depths.get(s, 0) for s in e.free_symbols))
 
     def bad(self, code: int) -> str:
         self.codes.setdefault(code, MESSAGES.get(code, ""))
@@ -267,7 +270,7 @@ class CppKernel(CppLoops, CppOps, Walker):
         if key not in self.at:
             self.at[key] = variable = symbol(self.fresh("at"))
             text, limit = value.text, self.expr(size)
-            place, self.depths[variable] = self.place(value.level)
+            place, self.depths[variable] = self.place(value.level) if value.level != LANE else (self.out, INNERMOST)
             if check:
                 place.line(f"const int64_t {variable} = checked({text}, {limit}, {self.bad(INDEX_ERROR)});")
             else:

@@ -15,7 +15,7 @@ from .cpp_ops import compute_dtype, ctype
 from .cpp_prelude import C_TYPES
 from .cpp_reduce import Accumulator, Reductions
 from .tiling import GRAIN, LANES, TILE
-from .walk import INNERMOST, UNARY, Written
+from .walk import INNERMOST, LANE, UNARY, Written
 from .writer import Writer
 
 Range = tuple[sympy.Symbol, Expr]
@@ -199,6 +199,20 @@ class CppLoops(Reductions):
             with self.base(), self.lanes():
                 self._nodes(nodes)
         self.known |= self.lasting
+
+    def keep_lanes(self, value: Written) -> Written:
+        """A value for every lane, in an array filled before the loop over r."""
+        name = self.fresh("t")
+        self.lane_arrays.line(f"{C_TYPES[value.dtype]} {name}[{self.width()}];")
+        self.lane_values.line(f"{name}{self.lane()} = {value.text};")
+        return Written(name + self.lane(), value.dtype, level=LANE)
+
+    def include_lanes(self) -> None:
+        """The loop that fills the arrays of `keep_lanes`, if there are some."""
+        if self.lane_arrays.parts:
+            self.out.include(self.lane_arrays)
+            with self.lanes():
+                self.out.include(self.lane_values)
 
     @contextlib.contextmanager
     def lanes(self) -> Iterator[None]:

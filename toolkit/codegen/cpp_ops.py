@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .cpp_prelude import C_TYPES, LOW_PRECISION
-from .walk import AND, ATOM, BIT_AND, BIT_OR, BIT_XOR, CHOICE, COMPARISON, OR, PRODUCT, SUM, UNARY, Written
+from .walk import AND, ATOM, BIT_AND, BIT_OR, BIT_XOR, CHOICE, COMPARISON, OR, PRODUCT, SUM, UNARY, Written, joined
 
 BOOL = torch.bool
 FLOATS = (torch.float32, torch.float64)
@@ -76,11 +76,11 @@ def suffix(dtype: torch.dtype) -> str:
 
 def binary(sign: str, strength: int, a: Written, b: Written, dtype: torch.dtype | None = None) -> Written:
     text = f"{a.at(strength)} {sign} {b.at(strength + 1)}"
-    return Written(text, dtype or a.dtype, strength, level=max(a.level, b.level))
+    return Written(text, dtype or a.dtype, strength, level=joined(a.level, b.level))
 
 
 def call(name: str, *args: Written, dtype: torch.dtype | None = None) -> Written:
-    return Written(f"{name}({', '.join(a.text for a in args)})", dtype or args[0].dtype, UNARY, level=max(a.level for a in args))
+    return Written(f"{name}({', '.join(a.text for a in args)})", dtype or args[0].dtype, UNARY, level=joined(*(a.level for a in args)))
 
 
 def cast(x: Written, dtype: torch.dtype) -> Written:
@@ -139,7 +139,7 @@ class CppOps:
             f"{condition.at(CHOICE + 1)} ? {a.at(CHOICE + 1)} : {b.at(CHOICE)}",
             a.dtype,
             CHOICE,
-            level=max(condition.level, a.level, b.level),
+            level=joined(condition.level, a.level, b.level),
         )
 
     # -- arithmetic

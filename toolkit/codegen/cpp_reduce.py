@@ -17,12 +17,12 @@ import torch
 
 from ..loops.index import Expr, is_constant
 from ..loops.layout import product
-from ..scheduling.loop_order import flat_position
+from ..scheduling.loop_order import Hints, flat_position, hint
 from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
 from .cpp_ops import FLOATS, binary, cast, compute_dtype, literal, zero
 from .cpp_prelude import C_TYPES
 from .tiling import PARTIAL, PARTIAL_ROWS, Tiling
-from .walk import ATOM, COMPARISON, INNERMOST, PRODUCT, SUM, UNARY, Walker, Written
+from .walk import ATOM, COMPARISON, LANE, PRODUCT, SUM, UNARY, Walker, Written
 from .writer import Writer
 
 Bounds = dict[sympy.Symbol, tuple[str, str]]
@@ -77,6 +77,7 @@ class Reductions(Walker):
 
     group: FusedSchedulerNode
     tiling: Tiling
+    hints: Hints
     out: Writer
     final: bool
 
@@ -94,6 +95,7 @@ class Reductions(Walker):
         shared = self.tiling.shared and bool(self.tiling.parallel)
         levels = ["_share"] * shared + ["_block"] * self._sums_long(nodes)
         self.level = levels[-1] if levels else ""
+        self.lane_arrays, self.lane_values = Writer(), Writer()
         before, self.out = self.out, Writer()
         with self.scope(), self.base(before.section()):
             self._body(nodes, self._bounds(levels))
@@ -102,6 +104,7 @@ class Reductions(Walker):
             wrap = self._by_blocks if levels[depth] == "_block" else self._by_shares
             nest = wrap(nest, levels[depth - 1] if depth else "")
         self.out = before
+        self.include_lanes()
         self._declare(self.out, "")
         self.out.include(nest)
         self._finish()
@@ -118,16 +121,21 @@ class Reductions(Walker):
 
     def _blocked(self) -> tuple[sympy.Symbol, Expr]:
         """The loop whose elements are summed by blocks."""
-        return self.r()[0 if self.tiling.form == "columns" else -1]
+        return self._longest() if self.tiling.form == "columns" else self._longest(first_wins=False)
+
+    def _longest(self, first_wins: bool = True) -> tuple[sympy.Symbol, Expr]:
+        """The r loop of the largest range."""
+        ranges = list(self.r()) if first_wins else list(self.r())[::-1]
+        return max(ranges, key=lambda r: hint(r[1], self.hints))
 
     def _block_size(self) -> int:
-        return PARTIAL_ROWS if self.tiling.form == "columns" else PARTIAL
+        return PARTIAL if self.tiling.form != "columns" and self._blocked() == self.r()[-1] else PARTIAL_ROWS
 
     def _bounds(self, levels: Sequence[str]) -> Bounds:
         """Where the loops that are cut into shares or blocks begin and end."""
         bounds: Bounds = {}
         if "_share" in levels:
-            v = self.r()[0][0]
+            v = self._longest()[0]
             bounds[v] = (f"{v}_begin", f"{v}_end")
         self.whole_bounds = dict(bounds)
         if "_block" in levels:
@@ -140,7 +148,9 @@ class Reductions(Walker):
         *outer, last = self.r()
         if self.tiling.form == "columns":
             with self.loops(self.r(), "", bounds), self.lanes():
+                self.depths[self.x()[-1][0]], self.by_lane = LANE, True
                 self._nodes(nodes)
+                self.by_lane = False
             return
         with self.loops(outer, "", bounds):
             if not self.adds and not any(n.is_scan for n in nodes):
@@ -177,7 +187,7 @@ class Reductions(Walker):
 
     def _by_shares(self, nest: Writer, outer: str) -> Writer:
         around = self.out = Writer()
-        v, size = self.r()[0]
+        v, size = self._longest()
         text = f"({self.expr(size)})" if size.is_Add else self.expr(size)
         shares = self.fresh("shares")
         around.line(f"const int {shares} = shares_of({self.expr(self.tiling.work)});")
@@ -204,7 +214,7 @@ class Reductions(Walker):
         lane = self.lane() if self.tiling.form == "columns" else ""
         text = value.text if value.dtype is dtype else cast(value, dtype).text
         self.statement(a.combine.format(a.name + self.level + lane, text))
-        return Written(a.name + lane, dtype, level=INNERMOST if lane else 0)
+        return Written(a.name + lane, dtype, level=LANE if lane else 0)
 
     # -- the primitives
 

@@ -143,7 +143,7 @@ def _few_columns(group: FusedSchedulerNode, hints: Hints) -> bool:
     """Too few blocks of columns to share out, and rows enough."""
     *others, last = group.domain.x
     blocks = hint(product(others), hints) * -(-hint(last, hints) // LANES)
-    return blocks < 4 and hint(group.domain.r[0], hints) >= 512 and not any(n.is_scan for n in group.nodes)
+    return blocks < 4 and max(hint(n, hints) for n in group.domain.r) >= 512 and not any(n.is_scan for n in group.nodes)
 
 
 def _collapse(loops: Sequence[Expr], hints: Hints) -> int:
@@ -160,7 +160,7 @@ def _reduction_form(group: FusedSchedulerNode, hints: Hints, serial: bool) -> Fo
         return "columns"
     outer, reduced = hint(product(group.domain.x), hints), hint(product(group.domain.r), hints)
     scans = any(n.is_scan for n in group.nodes)
-    if outer <= 8 and outer * 8 < reduced and reduced >= GRAIN // 4 and not scans and not serial and hint(group.domain.r[0], hints) >= 16:
+    if outer <= 8 and outer * 8 < reduced and reduced >= GRAIN // 4 and not scans and not serial and max(hint(n, hints) for n in group.domain.r) >= 64:
         return "whole"
     return "rows"
 

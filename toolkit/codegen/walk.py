@@ -20,6 +20,7 @@ from ..scheduling.nodes import SchedulerNode, plain
 
 DEEP = frozenset(("store", "reduction", "scan", "masked", "device_assert"))  # steps that happen in the innermost loop
 INNERMOST = 99  # the level of what varies with the innermost loop
+LANE = -1  # the level of what varies with the lanes of a block of columns and with no loop over r
 LONGEST = 80  # characters of an expression that is put inside another
 
 # Binding strength of a value's text.
@@ -44,11 +45,25 @@ class Written:
         return f"({self.text})" if self.strength < least else self.text
 
 
+def joined(*levels: int) -> int:
+    """The level of what is computed from values of these levels."""
+    top = max((n for n in levels if n != LANE), default=0)
+    if LANE in levels:
+        return LANE if top == 0 else INNERMOST
+    return top
+
+
+def is_deeper(a: int, b: int) -> bool:
+    """What varies at level `a` varies with loops that `b` does not."""
+    return a > b if LANE not in (a, b) else a != LANE and a > 0 if b == LANE else b == 0
+
+
 class Walker:
     """`node` is the one being walked; `ranges` are the kernel's loop variables and sizes."""
 
     node: SchedulerNode
     ranges: tuple[tuple[sympy.Symbol, Expr], ...] = ()
+    by_lane = False  # the innermost loop is over lanes, inside loops over r
 
     def walk(self, node: SchedulerNode) -> None:
         self.node = node
@@ -74,7 +89,7 @@ class Walker:
     def _block(self, block: Block) -> None:
         for step in block.steps:
             args = [self._argument(a) for a in step.args]
-            deepest = INNERMOST if step.op in DEEP else max((a.level for a in args if isinstance(a, Written)), default=0)
+            deepest = INNERMOST if step.op in DEEP else joined(*(a.level for a in args if isinstance(a, Written)))
             args = [self._outside(a, given, deepest) for a, given in zip(args, step.args, strict=True)]
             value = getattr(self, step.op)(*args)
             if isinstance(value, Written) and value.constant is None and value.strength != ATOM and self._worth_a_name(step.number, value):
@@ -85,7 +100,9 @@ class Walker:
 
     def _outside(self, arg: Any, given: Any, deepest: int) -> Any:
         """An argument; under a name, if the step varies with a deeper loop than it does."""
-        if isinstance(arg, Written) and arg.level < min(deepest, self.depth) and arg.strength != ATOM and arg.constant is None:
+        if not isinstance(arg, Written) or arg.strength == ATOM or arg.constant is not None or (arg.level == LANE and not self.by_lane):
+            return arg
+        if is_deeper(min(deepest, self.depth), arg.level):
             arg = self.keep(arg)
             if given.item is None:
                 self._values[given.number] = arg
