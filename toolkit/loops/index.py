@@ -63,7 +63,7 @@ def _exact(term: Expr, divisor: Expr) -> Expr | None:
 @lru_cache(65536)
 def floordiv(x: Expr, d: Expr) -> Expr:
     """x // d."""
-    if d == 1 or x == 0:
+    if d == 1 or x == 0 or d == 0:  # a division by 0 stands in loops over nothing
         return x
     if is_constant(x) and is_constant(d):
         return x // d
@@ -82,7 +82,7 @@ def floordiv(x: Expr, d: Expr) -> Expr:
 @lru_cache(65536)
 def modular(x: Expr, d: Expr, m: Expr) -> Expr:
     """(x // d) % m."""
-    if m == 1 or x == 0:
+    if m in (0, 1) or x == 0:
         return ZERO
     if is_constant(x) and is_constant(d) and is_constant(m):
         return (x // d) % m

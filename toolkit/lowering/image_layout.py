@@ -20,8 +20,8 @@ from .patterns import copied, value_of
 CONVOLUTIONS = frozenset({torch.conv2d, F.conv2d, torch.conv_transpose2d, F.conv_transpose2d})
 VIEWS = frozenset({
     "view", "reshape", "flatten", "transpose", "permute", "squeeze", "unsqueeze", "expand", "narrow", "select", "chunk", "split", "unbind",
-    "__getitem__", "getitem", "movedim", "swapaxes", "swapdims", "unflatten", "view_as", "expand_as", "reshape_as", "mT", "t", "T", "diagonal",
-    "unfold", "detach",
+    "__getitem__", "getitem", "movedim", "swapaxes", "swapdims", "unflatten", "view_as", "expand_as", "reshape_as", "mT", "t", "T",
+    "diagonal", "unfold", "detach",
 })  # fmt: skip
 AUGMENTED = frozenset({
     "setitem", "__setitem__", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "imatmul",

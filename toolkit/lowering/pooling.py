@@ -10,9 +10,9 @@ from typing import Any
 import sympy
 import torch
 
-from ..loops.index import floordiv
+from ..loops.index import floordiv, modular
 from ..loops.ir import TensorBox
-from ..loops.layout import Expr
+from ..loops.layout import ONE, ZERO, Expr
 from ..loops.ops import Index, Value, ops
 from .build import Builder, exprs
 from .promotion import cast, compute_dtype, is_float
@@ -49,6 +49,31 @@ class Window:
         at = self.at(index, offset)
         return guarded(at, self.x.size, edges, lambda: self.load(at), other)
 
+    def padded(self, b: Builder, size: Sequence[Expr], other: float | int) -> Window:
+        """The same over a copy of the input with a border of `other`, where that is better than a test at every element: rows that are
+        read one after the other. In channels-last the tests are the same for a whole run of channels, and there is no copy."""
+        edges = self.edges(size)
+        if not edges or self.x.size[-1].free_symbols or not _is_row_by_row(b, self.x):
+            return self
+        x, rank = self.x, len(self.x.size)
+        before = [ZERO] * self.skip + [sympy.Integer(p) for p in self.padding]
+        after = [ZERO] * self.skip + [self._beyond(size, d) for d in range(self.rank)]
+        load, old = x.loader(), x.size
+
+        def bordered(index: Index) -> Value:
+            at = tuple(i - p for i, p in zip(index, before, strict=True))
+            return guarded(at, old, range(self.skip, rank), lambda: load(at), other)
+
+        room = [n + p + q for n, p, q in zip(old, before, after, strict=True)]
+        copy = b.pointwise(bordered, room, x.dtype, (x,), x.device, work=2)
+        b.realize(copy)
+        return Window(copy, self.kernel, self.stride, [0] * self.rank, self.dilation)
+
+    def _beyond(self, size: Sequence[Expr], d: int) -> Expr:
+        """How far the last window reaches over the end."""
+        last = (size[self.skip + d] - 1) * self.stride[d] + (self.kernel[d] - 1) * self.dilation[d] - self.padding[d]
+        return sympy.Integer(max(0, last - (self.x.size[self.skip + d] - 1)))
+
     def edges(self, size: Sequence[Expr]) -> list[int]:
         """Dimensions in which a window of an output of `size` can reach over the border."""
         found = []
@@ -60,6 +85,16 @@ class Window:
         return found
 
 
+def _is_row_by_row(b: Builder, x: TensorBox) -> bool:
+    """All sizes are numbers, and the last dimension is the innermost in memory."""
+    if any(n.free_symbols for n in x.size):
+        return False
+    if not x.storage.realized:
+        return x.storage.stride is None or x.storage.stride[-1] == 1
+    layout = b.strided(x)
+    return layout is not None and layout.stride[-1] == 1 and (layout.size[-1] != 1 or layout.is_contiguous())
+
+
 def _max_pool(
     b: Builder, x: TensorBox, kernel: Any, stride: Any, padding: Any, dilation: Any, n: int, size: Sequence[Expr], positions: bool
 ) -> Any:
@@ -67,11 +102,13 @@ def _max_pool(
     stride, padding, dilation = spread(stride, n, kernel), spread(padding, n), spread(dilation, n)
     if math.prod(kernel) > LARGEST_WINDOW or x.dtype is torch.bool or x.dtype.is_complex:
         return NotImplemented
-    if not x.storage.realized:
-        b.realize(x)
-    window = Window(x, kernel, stride, padding, dilation)
-    edges = window.edges(size)
     lowest: Any = -math.inf if is_float(x.dtype) else torch.iinfo(x.dtype).min
+    outer = Window(x, kernel, stride, padding, dilation)
+    window = outer.padded(b, size, lowest)
+    if window is outer:
+        b.realize(x)
+        window = outer = Window(x, kernel, stride, padding, dilation)
+    edges = window.edges(size)
 
     def best(index: Index) -> Value:
         result = None
@@ -81,32 +118,39 @@ def _max_pool(
         return result
 
     def place(index: Index) -> Value:
-        """The flat position, in the pooled dimensions, of the first greatest element; a NaN is greatest, the last one of several."""
-        result = where = None
+        """The flat position, in the pooled dimensions, of the first greatest element; a NaN is greatest, the last one of several. It
+        begins as the first position inside, which is the answer where nothing is greater than the lowest number."""
+        result = ops.constant(lowest, x.dtype)
+        start = outer.at(index, window.offsets[0])
+        where = flat([*start[: outer.skip], *[_inside(i, p, s) for i, p, s in zip(start[outer.skip :], padding, dilation, strict=True)]])
         for offset in window.offsets:
             value = window.value(index, offset, lowest, edges)
-            at = window.at(index, offset)
-            flat: Expr = sympy.Integer(0)
-            for d in range(window.skip, len(x.size)):
-                flat = flat * x.size[d] + at[d]
-            here = ops.index_expr(flat, torch.int64)
-            if result is None:
-                result, where = value, here
-            else:
-                better = ops.gt(value, result)
-                if is_float(x.dtype):
-                    better = ops.logical_or(better, ops.isnan(value))
-                result, where = ops.where(better, value, result), ops.where(better, here, where)
+            better = ops.gt(value, result)
+            if is_float(x.dtype):
+                better = ops.logical_or(better, ops.isnan(value))
+            result, where = ops.where(better, value, result), ops.where(better, flat(outer.at(index, offset)), where)
         return where
+
+    def flat(at: Sequence[Expr]) -> Value:
+        total: Expr = sympy.Integer(0)
+        for d in range(outer.skip, len(x.size)):
+            total = total * x.size[d] + at[d]
+        return ops.index_expr(total, torch.int64)
 
     pooled = b.pointwise(best, size, x.dtype, (x,), work=3 * len(window.offsets), heavy=True)
     return (pooled, b.pointwise(place, size, torch.int64, (x,), work=4 * len(window.offsets), heavy=True)) if positions else pooled
 
 
+def _inside(start: Expr, padding: int, dilation: int) -> Expr:
+    """The first of start, start + dilation, ... that is not negative."""
+    if padding == 0:
+        return start
+    steps = -(-padding // dilation) * dilation
+    return sympy.Max(start, modular(start + steps, ONE, sympy.Integer(dilation)))
+
+
 def _with_indices(n: int) -> Callable[..., Any]:
     def rule(b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
-        if not _first_in_window(spread(padding, n), spread(dilation, n)) or (ceil_mode and any(spread(padding, n))):
-            return NotImplemented
         return _max_pool(b, x, kernel, stride, padding, dilation, n, exprs(b.val[0].shape), True)
 
     return rule
@@ -114,11 +158,6 @@ def _with_indices(n: int) -> Callable[..., Any]:
 
 lowers("max_pool2d_with_indices.default")(_with_indices(2))
 lowers("max_pool3d_with_indices.default")(_with_indices(3))
-
-
-def _first_in_window(padding: Sequence[int], dilation: Sequence[int]) -> bool:
-    """With padding the first position tried may lie outside: then an all -inf window would name it."""
-    return True if not any(padding) else all(d == 1 for d in dilation)
 
 
 @lowers("max_pool2d.default")
@@ -136,9 +175,11 @@ def _avg_pool(
     if math.prod(kernel) > LARGEST_WINDOW or not is_float(x.dtype):
         return NotImplemented
     size, dtype = exprs(b.val.shape), compute_dtype(x.dtype)
-    if not x.storage.realized and list(stride) != list(kernel):
+    outer = Window(cast(b, x, dtype), kernel, stride, padding, [1] * n)
+    window = outer.padded(b, size, 0)
+    if window is outer and not x.storage.realized and list(stride) != list(kernel):
         b.realize(x)
-    window = Window(cast(b, x, dtype), kernel, stride, padding, [1] * n)
+        window = outer = Window(cast(b, x, dtype), kernel, stride, padding, [1] * n)
     edges = window.edges(size)
 
     def inner(index: Index) -> Value:
@@ -146,7 +187,7 @@ def _avg_pool(
         for offset in window.offsets:
             value = window.value(index, offset, 0, edges)
             total = value if total is None else ops.add(total, value)
-        return ops.truediv(total, _divisor(window, index, count_include_pad, divisor, edges, dtype))
+        return ops.truediv(total, _divisor(outer, index, count_include_pad, divisor, outer.edges(size), dtype))
 
     return cast(b, b.pointwise(inner, size, dtype, (x,), work=2 * len(window.offsets), heavy=True), x.dtype)
 
