@@ -13,12 +13,12 @@ typedef struct {
 
 enum { A_ROOT, A_LOCAL, A_GLOBALS, A_BUILTINS, A_CELL, A_CONST, A_ATTR, A_DICT_ATTR, A_DICT, A_ITEM, A_TUPLE_ITEM, A_DICT_KEY, A_TYPE,
        A_WEAKREF, A_CODE, A_DEFAULTS, A_KWDEFAULTS, A_CLOSURE, A_CELLS, A_FUNCTION_GLOBALS, A_METHOD_SELF, A_METHOD_FUNCTION, A_CALL,
-       A_CALL_METHOD, A_COUNT };
+       A_CALL_METHOD, A_OWN_CELL, A_COUNT };
 
 static const char *const access_names[A_COUNT] = {
     "root", "local", "globals", "builtins", "cell", "const", "attr", "dict_attr", "dict", "item", "tuple_item", "dict_key", "type",
     "weakref", "code", "defaults", "kwdefaults", "closure", "cells", "function_globals", "method_self", "method_function", "call",
-    "call_method",
+    "call_method", "own_cell",
 };
 
 enum { C_TYPE_IS, C_ID_IS, C_ID_IS_NOT, C_TRUE, C_FALSE, C_EQUALS, C_LENGTH, C_KEYS, C_CONTAINS, C_LACKS, C_HAS_ATTR, C_LACKS_ATTR,
@@ -161,6 +161,7 @@ static PyObject *root_value(const Node *n, const Values *values) {
     case A_GLOBALS: return Py_NewRef(values->globals);
     case A_BUILTINS: return Py_NewRef(values->builtins);
     case A_CELL: return cell_contents(values->closure, n->index);
+    case A_OWN_CELL: return values->closure == NULL ? NULL : Py_NewRef(PyTuple_GET_ITEM(values->closure, n->index));
     default: return Py_NewRef(n->operand); /* A_CONST */
     }
 }

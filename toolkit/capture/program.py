@@ -78,7 +78,7 @@ class Builder:
         name, operand = step
         if name == "local":
             return self.frame.code.co_varnames.index(operand)  # type: ignore[arg-type]
-        if name == "cell":
+        if name in ("cell", "own_cell"):
             return self.frame.code.co_freevars.index(operand)  # type: ignore[arg-type]
         return operand if type(operand) is int and abs(operand) < 1 << 60 else -1
 

@@ -24,7 +24,6 @@ from .guards import GuardSet
 from .skipfiles import CAPTURED, verdict
 from .source import ConstSource, SizeSource, Source, StrideSource
 from .state import DEVICES, TorchState
-from .variables.cells import OwnCellSource
 
 if TYPE_CHECKING:
     from .breaks import BreakGraph
@@ -136,7 +135,7 @@ class Trace:
         """An object that the trace changed must stay apart from others of its class: under one identity the changes would meet."""
         known = [v for _, v in self.effects.tracked() if v.source is not None and not isinstance(v.source.root, ConstSource)]
         for changed in self.effects.touched:
-            if changed not in known or isinstance(changed.source, OwnCellSource):
+            if changed not in known:
                 continue
             for other in known:
                 if other is not changed and other.python_type() is changed.python_type():

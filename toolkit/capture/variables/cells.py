@@ -6,7 +6,7 @@ import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..source import Root
+from ..source import Root, Step
 from .base import LazyVariable, VariableTracker
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ class OwnCellSource(Root):
 
     def get(self, value: Any) -> Any:
         return value.closure[value.code.co_freevars.index(self.name)]
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("own_cell", self.name),)
 
 
 class CellVariable(VariableTracker):
