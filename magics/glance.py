@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from ..toolkit.report import Report, text
+from ..toolkit.report import WHOLE, Report, html, text
 from ..toolkit.report.words import listed
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ class Glance:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return self.report._repr_html_() if self.report else f"<small>fuselab: {escape(self._waiting())}</small>"
+        if not self.report:
+            return f"<small>fuselab: {escape(self._waiting())}</small>"
+        rest = [name for name in WHOLE if name not in TELLING]
+        return html.glance(self.report.rows, "fuselab", TELLING, rest)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}

@@ -14,6 +14,7 @@ from .style import STYLE
 from .text import NOTHING, SECTIONS, advice, changed, kernel_names, refusals, sentence, state, summary
 from .words import caret, place, place_of, places, plural, seconds, size, with_places
 
+GUARDS, REFUSALS = 60, 60  # rows of a table that is not asked for in full
 OPEN = ("problems", "breaks", "recompilations", "compilations")
 
 
@@ -21,17 +22,30 @@ def page(rows: Rows, title: str, sections: Sequence[str], full: bool) -> str:
     """The fragment. `full` opens every section."""
     if not rows:
         return _wrap(f"<p><b>{escape(title)}</b> <small>nothing compiled yet; call it once.</small></p>")
-    parts = [f"<p><b>{escape(title)}</b> <small>{escape(summary(rows))}</small></p>"]
-    for name in sections:
-        body = "".join(WRITERS[name](rows))
+    head = f"<p><b>{escape(title)}</b> <small>{escape(summary(rows))}</small></p>"
+    body = _sections(rows, sections, full, sections if full else OPEN)
+    if not body and len(sections) == 1:
+        body = f"<p><small>{NOTHING[sections[0]]}</small></p>"
+    return _wrap(head + body)
+
+
+def glance(rows: Rows, title: str, telling: Sequence[str], rest: Sequence[str]) -> str:
+    """One line that unfolds into the `rest`, and under it, open, the sections that a person should look at."""
+    head = f"<b>{escape(title)}</b> <small>{escape(summary(rows))}</small>"
+    inside = f'<div class="fr-inside">{_sections(rows, rest, False, ())}</div>'
+    return _wrap(f'<details class="fr-glance"><summary>{head}</summary>{inside}</details>{_sections(rows, telling, False, telling)}')
+
+
+def _sections(rows: Rows, names: Sequence[str], full: bool, opened: Sequence[str]) -> str:
+    parts = []
+    for name in names:
+        body = "".join(WRITERS[name](rows, full))
         if body:
-            count = COUNTED.get(name)
-            number = f" <small>{len(rows[count]):,}</small>" if count else ""
-            opened = " open" if full or name in OPEN else ""
-            parts.append(f"<details{opened}><summary><b>{SECTIONS[name][0]}</b>{number}</summary>{body}</details>")
-        elif len(sections) == 1:
-            parts.append(f"<p><small>{NOTHING[name]}</small></p>")
-    return _wrap("".join(parts))
+            count = f" <small>{len(rows[name]):,}</small>" if name in COUNTED else ""
+            parts.append(
+                f"<details{' open' if name in opened else ''}><summary><b>{SECTIONS[name][0]}</b>{count}</summary>{body}</details>"
+            )
+    return "".join(parts)
 
 
 def _wrap(body: str) -> str:
@@ -41,7 +55,7 @@ def _wrap(body: str) -> str:
 # -- sections ---------------------------------------------------------------------------------------------------------
 
 
-def breaks(rows: Rows) -> Iterable[str]:
+def breaks(rows: Rows, full: bool) -> Iterable[str]:
     for b in rows["breaks"]:
         source, carets = caret(b.source, b.file, b.line, b.columns)
         times = f", {b.times} times" if b.times > 1 else ""
@@ -52,7 +66,7 @@ def breaks(rows: Rows) -> Iterable[str]:
         yield "".join(f"<br><small>called from {escape(place_of(frame))}</small>" for frame in b.stack) + "</div>"
 
 
-def recompilations(rows: Rows) -> Iterable[str]:
+def recompilations(rows: Rows, full: bool) -> Iterable[str]:
     items = []
     for c in rows["recompilations"]:
         why = f"<code>{escape(c.source)}</code>, expected <code>{escape(c.expected)}</code>, found <code>{escape(c.found)}</code>"
@@ -64,7 +78,7 @@ def recompilations(rows: Rows) -> Iterable[str]:
     yield _list(items)
 
 
-def compilations(rows: Rows) -> Iterable[str]:
+def compilations(rows: Rows, full: bool) -> Iterable[str]:
     done = [c for c in rows["compilations"] if c.result != "skipped"]
     names = list(dict.fromkeys(name for c in done for name, _ in c.stages))
     body = []
@@ -92,10 +106,10 @@ def compilations(rows: Rows) -> Iterable[str]:
     )
 
 
-def graphs(rows: Rows) -> Iterable[str]:
+def graphs(rows: Rows, full: bool) -> Iterable[str]:
     for number, g in enumerate(rows["graphs"], 1):
         size_ = f"{plural(g.nodes, 'operation')}, {plural(g.inputs, 'input')}"
-        yield _fold(f"Graph {number} <small>from {escape(g.function)}: {size_}</small>", _pre(str(text_of(g.text))))
+        yield _fold(f"Graph {number} <small>from {escape(g.function)}: {size_}</small>", _pre(str(text_of(g.text))), full)
     for p in rows["partitions"]:
         again = f", {plural(p.recomputed, 'operation')} recomputed" if p.recomputed else ""
         yield (
@@ -104,35 +118,37 @@ def graphs(rows: Rows) -> Iterable[str]:
         )
 
 
-def loops(rows: Rows) -> Iterable[str]:
+def loops(rows: Rows, full: bool) -> Iterable[str]:
     for s in rows["schedules"]:
         yield f"<p>{plural(s.kernels, 'kernel')}, {plural(s.externs, 'call')} into ATen, {size(s.peak_bytes)} at the peak</p>"
         yield _pre(str(text_of(s.text)))
 
 
-def fusion(rows: Rows) -> Iterable[str]:
+def fusion(rows: Rows, full: bool) -> Iterable[str]:
     together = [f"<b>{escape(g.kernel)}</b> = {escape(' + '.join(g.nodes))}" for g in rows["groups"] if len(g.nodes) > 1]
-    apart = [f"not {escape(x.first)} with {escape(x.second)}: <span class='fr-warn'>{escape(x.reason)}</span>" for x in rows["refusals"]]
+    shown = rows["refusals"][: None if full else REFUSALS]
+    apart = [f"not {escape(x.first)} with {escape(x.second)}: <span class='fr-warn'>{escape(x.reason)}</span>" for x in shown]
     yield _list(together)
     saved = sum(m.saved_bytes for m in rows["merges"])
     if saved:
         yield f"<p><small>{plural(len(rows['merges']), 'merge')} saved {size(saved)} of memory traffic</small></p>"
     if apart:
         why = "; ".join(f"{plural(count, 'pair')} because {reason}" for reason, count in refusals(rows)[:3])
-        yield _fold(f"Kept apart <small>{escape(why)}</small>", _list(apart))
+        more = f"<p><small>and {len(rows['refusals']) - len(shown):,} more; %loops shows all of them</small></p>"
+        yield _fold(f"Kept apart <small>{escape(why)}</small>", _list(apart) + (more if len(shown) < len(rows["refusals"]) else ""), full)
 
 
-def kernels(rows: Rows) -> Iterable[str]:
+def kernels(rows: Rows, full: bool) -> Iterable[str]:
     names = kernel_names(rows)
     for k in rows["kernels"]:
         style = {"failed": "fr-bad", "edited": "fr-warn", "stale": "fr-warn"}.get(k.state, "fr-soft")
         origin = f"; from {escape(places(k.lines))}" if k.lines else ""
         head = f"<b>{escape(names[k.key])}</b> <small>{escape(k.backend)}, <span class='{style}'>{escape(state(k))}</span>{origin}</small>"
         note = f"<p><small>{escape(k.note)}</small></p>" if k.note else ""
-        yield _fold(head, note + _pre(str(text_of(k.source))))
+        yield _fold(head, note + _pre(str(text_of(k.source))), full)
 
 
-def fallbacks(rows: Rows) -> Iterable[str]:
+def fallbacks(rows: Rows, full: bool) -> Iterable[str]:
     items = []
     for f in rows["fallbacks"]:
         times = f", {f.times} times" if f.times > 1 else ""
@@ -141,7 +157,7 @@ def fallbacks(rows: Rows) -> Iterable[str]:
     yield _list(items)
 
 
-def guards(rows: Rows) -> Iterable[str]:
+def guards(rows: Rows, full: bool) -> Iterable[str]:
     for g in rows["guards"]:
         body = [
             [
@@ -150,11 +166,13 @@ def guards(rows: Rows) -> Iterable[str]:
                 f"<code>{escape(e)}</code>",
                 f"<small>{escape(place_of(w))}</small>",
             ]
-            for s, kind, e, w in g.table()
+            for s, kind, e, w in g.table()[: None if full else GUARDS]
         ]
+        more = f"<p><small>and {g.count - len(body):,} more; %guards shows all of them</small></p>" if g.count > len(body) else ""
         yield _fold(
             f"<b>{escape(g.function)}</b> <small>runs its compiled version while all {plural(g.count, 'guard')} hold</small>",
-            _table(["source", "kind", "expected", "relied on by"], body),
+            _table(["source", "kind", "expected", "relied on by"], body) + more,
+            full,
         )
     yield _list(
         [
@@ -165,7 +183,7 @@ def guards(rows: Rows) -> Iterable[str]:
     )
 
 
-def problems(rows: Rows) -> Iterable[str]:
+def problems(rows: Rows, full: bool) -> Iterable[str]:
     for p in rows["problems"]:
         first, *rest = p.message.strip().splitlines() or [""]
         more = "\n".join(rest) + ("\n\n" if rest and p.text else "") + str(text_of(p.text))
@@ -176,7 +194,7 @@ def problems(rows: Rows) -> Iterable[str]:
         yield _fold(head, _pre(more)) if more.strip() else f"<p>{head}</p>"
 
 
-WRITERS: dict[str, Callable[[Rows], Iterable[str]]] = {
+WRITERS: dict[str, Callable[[Rows, bool], Iterable[str]]] = {
     "problems": problems,
     "breaks": breaks,
     "recompilations": recompilations,
@@ -188,14 +206,7 @@ WRITERS: dict[str, Callable[[Rows], Iterable[str]]] = {
     "guards": guards,
     "loops": loops,
 }
-COUNTED = {
-    "problems": "problems",
-    "breaks": "breaks",
-    "recompilations": "recompilations",
-    "graphs": "graphs",
-    "kernels": "kernels",
-    "fallbacks": "fallbacks",
-}
+COUNTED = ("problems", "breaks", "recompilations", "graphs", "kernels", "fallbacks")
 
 
 # -- pieces -----------------------------------------------------------------------------------------------------------
@@ -205,8 +216,8 @@ def _pre(text: str) -> str:
     return f"<pre>{escape(with_places(text))}</pre>"
 
 
-def _fold(head: str, body: str) -> str:
-    return f"<details><summary>{head}</summary>{body}</details>"
+def _fold(head: str, body: str, opened: bool = False) -> str:
+    return f"<details{' open' if opened else ''}><summary>{head}</summary>{body}</details>"
 
 
 def _list(items: Sequence[str]) -> str:

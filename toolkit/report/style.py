@@ -14,6 +14,9 @@ var(--vscode-panel-border,#3d444d));--fr-code:var(--jp-layout-color2,var(--vscod
 .fuselab-report summary b{font-weight:600}
 .fuselab-report>details{border-top:1px solid var(--fr-line)}
 .fuselab-report>details>:last-child{margin-bottom:10px}
+.fuselab-report>details.fr-glance{border-top:0}
+.fuselab-report .fr-inside{padding-left:16px}
+.fuselab-report .fr-inside>details{border-top:1px solid var(--fr-line)}
 .fuselab-report small,.fuselab-report .fr-soft{color:var(--fr-soft);font-size:12px}
 .fuselab-report pre,.fuselab-report code{font:12px/1.5 var(--jp-code-font-family,ui-monospace,monospace)}
 .fuselab-report.fuselab-report pre{background:var(--fr-code);color:inherit;border-radius:4px;padding:6px 10px;margin:4px 0;
@@ -23,7 +26,7 @@ overflow:auto;max-height:30em;white-space:pre}
 max-width:none}
 .fuselab-report.fuselab-report th{font-weight:500;color:var(--fr-soft)}
 .fuselab-report.fuselab-report.fuselab-report :is(tr,thead){background:none;border:0;color:inherit}
-.fuselab-report.fuselab-report :is(td,th).fr-n{text-align:right;font-variant-numeric:tabular-nums}
+.fuselab-report.fuselab-report :is(td,th).fr-n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .fuselab-report ul{margin:2px 0;padding-left:18px}
 .fuselab-report .fr-bad{color:var(--fr-bad)}
 .fuselab-report .fr-warn{color:var(--fr-warn)}

@@ -6,7 +6,7 @@ import linecache
 import re
 from collections.abc import Callable, Sequence
 
-PLACE = re.compile(r"(?<!\S)(\S+?):(\d+)(?!\S)")
+PLACE = re.compile(r"(?<!\S)(<[^>\s]+>|\S*[/\\]\S+?):(\d+)(?!\S)")
 namers: list[Callable[[str], str | None]] = []  # a notebook registers how its cells are called: file name -> "Cell In[3]"
 
 
@@ -64,8 +64,8 @@ def place_of(text: str) -> str:
 
 
 def with_places(text: str) -> str:
-    """`text` with every 'file:line' of a cell said as a person says it; other files stay as they are."""
-    return PLACE.sub(lambda found: place(found[1], int(found[2])) if file_name(found[1]).startswith("Cell ") else found[0], text)
+    """`text` with every 'file:line' said as a person says it."""
+    return PLACE.sub(lambda found: place(found[1], int(found[2])), text)
 
 
 def places(texts: Sequence[str], most: int = 4) -> str:
