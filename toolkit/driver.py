@@ -184,7 +184,7 @@ class Pipeline:
         with stage("schedule"):
             plan = schedule(lowered)
         with stage("generate"):
-            return generate(plan, self.backend_of(values))
+            return generate(plan, self.backend_of(values), self.backend_on_cpu())
 
     def load(self, program: Any) -> Callable[[list[Any]], list[Any]]:
         """Build the kernels and bind the wrapper to them."""
@@ -196,6 +196,10 @@ class Pipeline:
         for name, kernel in editable(artifact).items():
             self.history.kernels.add(name, kernel)
         return artifact
+
+    def backend_on_cpu(self) -> str:
+        """Of the CPU's kernels in a Triton program: C++, unless Triton is interpreted here."""
+        return "cpp" if torch.cuda.is_available() and not self.options.triton_interpret else ""
 
     def backend_of(self, values: Sequence[Any]) -> str:
         if self.backend != "auto":

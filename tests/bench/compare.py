@@ -104,7 +104,8 @@ def check(calls: dict[str, Callable[..., Any]], args: tuple[Any, ...], training:
         mine = tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in args)
         results[v] = [t.detach() for t in cases.tensors(call(*mine))]
     for v in VARIANTS[1:]:
-        torch.testing.assert_close(results[v], results["eager"], rtol=1e-4, atol=1e-4, msg=lambda m, v=v: f"{v} differs from eager: {m}")
+        tolerance = 1e-2 if any(t.is_cuda for t in results["eager"]) else 1e-4  # convolutions and products on a GPU may be in TF32
+        torch.testing.assert_close(results[v], results["eager"], rtol=tolerance, atol=tolerance, msg=lambda m, v=v: f"{v} differs from eager: {m}")
 
 
 def first_call(name: str, device: str, variant: str, options: dict[str, Any]) -> dict[str, float]:

@@ -32,22 +32,25 @@ BACKENDS: dict[str, Backend] = {
 }
 
 
-def generate(schedule: Schedule, backend: str = "cpp") -> Program:
-    """The program of a schedule. Emits KernelWritten for each kernel."""
-    by = BACKENDS[backend]
+def generate(schedule: Schedule, backend: str = "cpp", on_cpu: str = "") -> Program:
+    """The program of a schedule, its kernels on the CPU by `on_cpu` ("": by `backend` too). Emits KernelWritten for each kernel."""
+    preludes: dict[str, str] = {}
     absent: set[str] = set()
     kernels: dict[str, Kernel] = {}
     launches: dict[int, Kernel] = {}
     taken = set(schedule.graph.buffers())
     for number, group in enumerate(schedule.kernels):
         start = time.perf_counter()
+        name = on_cpu if on_cpu and group.device.type == "cpu" else backend
+        by = BACKENDS[name]
+        preludes.setdefault(name, by.prelude())
         absent |= (group.internal - group.crossing) | by.kept(group, schedule.hints)
         kernel = by.write(group, number, schedule.graph, schedule.hints)
         kernels[kernel.name] = launches[id(group)] = kernel
         emit(
             KernelWritten(
                 name=kernel.name,
-                backend=backend,
+                backend=name,
                 lines=tuple(str(w) for w in kernel.lines()),
                 source=kernel.source,
                 seconds=time.perf_counter() - start,
@@ -56,5 +59,5 @@ def generate(schedule: Schedule, backend: str = "cpp") -> Program:
     plan = memory.plan(schedule.groups, schedule.graph, absent, schedule.hints)
     wrapper, objects = write_wrapper(schedule, plan, launches, taken | kernels.keys())
     return Program(
-        kernels, wrapper, {backend: by.prelude()}, dict(schedule.graph.constants), objects, tuple(schedule.graph.inputs), plan.peak_bytes
+        kernels, wrapper, preludes, dict(schedule.graph.constants), objects, tuple(schedule.graph.inputs), plan.peak_bytes
     )

@@ -39,11 +39,13 @@ def write_kernel(group: FusedSchedulerNode, number: int, graph: LoweredGraph, hi
     """The Triton kernel of a scheduled group."""
     name = kernel_name(group, number)
     dtypes = {n: b.layout.dtype for n, b in graph.buffers().items()} | {n: t.dtype for n, t in graph.constants.items()}
+    devices = {n: b.layout.device for n, b in graph.buffers().items()} | {n: t.device for n, t in graph.constants.items()}
     writer = TritonKernel(group, name, hints, dtypes)
     text = writer.write()
+    launch = writer.launch() | {"host": [i for i, a in enumerate(writer.signature()) if not a.is_size and devices[a.buffer].type != group.device.type]}
     origins = frozenset([trail.add("kernel", name, group.origins)]) if group.origins else frozenset()
     nodes = tuple(n.buffer for n in group.nodes)
-    return Kernel(name, "triton", text.text() + "\n", writer.signature(), origins, nodes, text.line_origins(), writer.launch())
+    return Kernel(name, "triton", text.text() + "\n", writer.signature(), origins, nodes, text.line_origins(), launch)
 
 
 def kept_rows(group: FusedSchedulerNode, hints: Hints) -> frozenset[str]:

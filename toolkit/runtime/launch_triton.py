@@ -170,6 +170,7 @@ def _compiling(kernel: Kernel, function: Any, numel: Callable[..., int], blocks:
     block, values = blocks["XBLOCK"], tuple(blocks.values())
     looked_at = [i for i, a in enumerate(kernel.signature) if a.kind != "out"]  # what the wrapper allocates is aligned
     known: dict[Any, Any] = {}
+    host = frozenset(kernel.launch.get("host", ()))  # numbers that lie in the CPU's memory
     current, stream_of = cuda_device_and_stream()
 
     def launch(*args: Any) -> None:
@@ -177,6 +178,8 @@ def _compiling(kernel: Kernel, function: Any, numel: Callable[..., int], blocks:
         if n <= 0:
             return
         device = current()
+        if host:
+            args = tuple(a.to(f"cuda:{device}") if i in host else a for i, a in enumerate(args))
         key = (device, *[_kind(args[i]) for i in looked_at])
         found = known.get(key)
         if found is None:
