@@ -6,6 +6,7 @@ C and Triton divide towards zero, Python and sympy towards minus infinity: the p
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -143,6 +144,9 @@ TRITON = Language(
 )
 
 
+_CALL = re.compile(r"[\w.]+\(\{0\}(, \{\d\})*\)")
+
+
 class Unprintable(ValueError):
     """An expression with a function that this language has no row for."""
 
@@ -242,7 +246,8 @@ class _Printer:
         template = self.language.calls.get(type(e).__name__)
         if template is None:
             raise Unprintable(f"{type(e).__name__} in {e}")
-        return template.format(*(self.text(a) for a in e.args)), ATOM if template[0] not in "{f" else UNARY
+        least = 0 if _CALL.fullmatch(template) else POWER  # an operand of an operator, not an argument of a function
+        return template.format(*(self.text(a, least) for a in e.args)), UNARY if "**" in template else ATOM
 
 
 def _terms(e: sympy.Add) -> list[sympy.Expr]:
