@@ -7,6 +7,7 @@ and globals are kept here, because their trackers hold no state of their own: `l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .variables.base import VariableTracker
@@ -28,6 +29,7 @@ class Effects:
         self.touched: dict[VariableTracker, None] = {}  # existing objects with changes to replay, in order of first change
         self._attrs: dict[VariableTracker, dict[str, VariableTracker]] = {}
         self._remade: dict[VariableTracker, set[str]] = {}
+        self.calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self.globals: dict[tuple[int, str], VariableTracker] = {}
         self.global_dicts: dict[int, dict[str, Any]] = {}
 
@@ -84,6 +86,10 @@ class Effects:
     def load_global(self, namespace: dict[str, Any], name: str) -> VariableTracker | None:
         return self.globals.get((id(namespace), name))
 
+    def later(self, function: Callable[..., None], *args: Any) -> None:
+        """Call `function(*args)`, with these very objects, after the changes are replayed."""
+        self.calls.append((function, args))
+
     def any(self) -> bool:
         """Is there anything to replay?"""
-        return bool(self.touched or self.globals)
+        return bool(self.touched or self.globals or self.calls)

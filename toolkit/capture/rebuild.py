@@ -129,6 +129,13 @@ class Rebuilder:
         for (key, name), value in effects.globals.items():
             self._store_global(effects.global_dicts[key], name, value)
 
+        for function, args in effects.calls:
+            self.emit.load_const(function)
+            for arg in args:
+                self.emit.load_const(arg)
+            self.emit.call(len(args))
+            self.emit.pop_top()
+
     def _store_global(self, namespace: dict[str, object], name: str, value: VariableTracker) -> None:
         from .effects import DELETED
 

@@ -14,7 +14,6 @@ import random
 import sys
 import time
 import types
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -158,12 +157,7 @@ def wrap_proxy(tx: Interpreter, value: object, source: Any) -> VariableTracker |
     return made
 
 
-# -- warnings and logging -------------------------------------------------------------------------------------------------------------------
-
-
-@rule(warnings.warn)
-def _warn(tx: Interpreter, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    return tx.break_graph("logging", "warnings.warn() is called")
+# -- logging (warnings: messages.py) -------------------------------------------------------------------------------------------------------------------
 
 
 _LEVELS = {logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO, logging.Logger.warning: logging.WARNING,
