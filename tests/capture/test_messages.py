@@ -51,7 +51,7 @@ def test_a_warning_that_is_an_error_is_raised_where_it_is_made():
 def test_log_calls_nobody_listens_to_are_nothing():
     def fn(x):
         logger.debug("x is %s", x)
-        logger.log(logging.INFO, "done")
+        logger.info("done")
         return x + 1
 
     logger.setLevel(logging.WARNING)
