@@ -193,6 +193,25 @@ def transform_active() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
+@contextlib.contextmanager
+def outside_transforms() -> Iterator[None]:
+    """The block runs as if no transform of torch.func were active."""
+    levels = []
+    while transform_active():
+        levels.append(torch._C._functorch.pop_dynamic_layer_stack())
+    try:
+        yield
+    finally:
+        while levels:
+            torch._C._functorch.push_dynamic_layer_stack(levels.pop())
+
+
+def close_transforms() -> None:
+    """Close the levels of torch.func that a trace which ended early left open; there are none when a trace begins."""
+    if transform_active():
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(0)
+
+
 # How many torch function modes are active (a default device is one); there is no public count.
 torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
 torch_dispatch_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack

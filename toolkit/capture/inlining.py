@@ -19,7 +19,8 @@ _MACHINERY = (
     "torch.profiler", "torch.random", "torch.serialization", "torch.storage", "torch.utils.data", "torch.utils.hooks", "numpy", "scipy", "pandas", "matplotlib",
     "IPython", "ipykernel", "triton", "sympy",
 )  # fmt: skip
-_SEEN_THROUGH = ("torch.autograd.grad_mode", "torch.cuda.amp", "torch.autograd.profiler")  # inside the machinery, yet plain Python
+_SEEN_THROUGH = ("torch.autograd.grad_mode", "torch.cuda.amp", "torch.autograd.profiler", "torch._functorch.apis", "torch._functorch.eager_transforms",
+                 "torch._functorch.vmap", "torch._functorch.utils", "torch._functorch.pytree_hacks", "torch._functorch.functional_call", "torch.func")  # inside the machinery, yet plain Python
 _OURS = __name__.rpartition(".")[0].rpartition(".")[0] + "."  # fuselab.toolkit.
 
 

@@ -161,6 +161,8 @@ class Operations:
         """A pure function of Python values, run now; what it raises, the traced program raises."""
         try:
             value = function(*args, **kwargs)
+        except NotConstant:
+            raise
         except Exception as error:
             self.raise_error(type(error), *error.args)
         return self.wrap_constant(value)

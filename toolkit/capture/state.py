@@ -50,6 +50,7 @@ def preserved_state() -> Iterator[None]:
     try:
         yield
     finally:
+        _torch.close_transforms()
         before.restore()
 
 

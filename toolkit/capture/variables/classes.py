@@ -13,7 +13,7 @@ from ..effects import DELETED
 from ..guards import GuardKind
 from ..source import ConstSource, DictAttrSource, Source
 from .base import Args, Kwargs, NotConstant, VariableTracker
-from .containers import TupleVariable
+from .containers import SequenceVariable, TupleVariable
 from .functions import BoundMethodVariable
 from .lookup import bind_to, class_source, find, note_volatile
 
@@ -85,7 +85,7 @@ class ClassVariable(VariableTracker):
         if isinstance(self.cls, enum.EnumMeta) and key.is_constant():
             return tx.fold(lambda: self.cls[key.constant()])
         try:
-            return tx.fold(lambda: self.cls[key.real()])  # type: ignore[index]
+            return tx.fold(operator.getitem, self.cls, _parameter(tx, key))
         except NotConstant:
             return tx.break_graph("unsupported-item", f"{self.describe()} is indexed")
 
@@ -130,6 +130,13 @@ class ClassVariable(VariableTracker):
         from .functions import store_attrs
 
         store_attrs(out, self)
+
+
+def _parameter(tx: Interpreter, key: VariableTracker) -> Any:
+    """What stands between the brackets of `Callable[[int], str]`."""
+    if isinstance(key, SequenceVariable):
+        return key.python_type()(_parameter(tx, item) for item in key.unpack(tx))
+    return key.real()
 
 
 def _inherits(cls: type, name: str, base: type) -> bool:

@@ -41,7 +41,7 @@ def _special(tx: Interpreter, manager: VariableTracker, name: str) -> VariableTr
 # -- state of torch --------------------------------------------------------------------------------------------------------------
 
 
-def _changes_state(function: Callable[..., Any]) -> torch_calls.Rule:
+def changes_state(function: Callable[..., Any]) -> torch_calls.Rule:
     """Call it for real, for the rest of the trace, and put it into the graph."""
 
     def rule(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -61,7 +61,7 @@ _STATE = (
     torch._C._set_grad_enabled, torch.set_autocast_enabled, torch.set_autocast_dtype, torch.set_autocast_cache_enabled, torch.autocast_increment_nesting,
     torch.autocast_decrement_nesting, torch.clear_autocast_cache,
 )  # fmt: skip
-torch_calls.RULES.update({function: _changes_state(function) for function in _STATE})
+torch_calls.RULES.update({function: changes_state(function) for function in _STATE})
 
 # What the code of torch's context managers asks, answered once and for all.
 _ASKED = (torch._C._get_privateuse1_backend_name, torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack)

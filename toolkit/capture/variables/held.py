@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..rebuild import Rebuilder
 
 KINDS = (
-    re.Pattern, re.Match, types.UnionType, types.GenericAlias, type(typing.List[int]), type(typing.Union), type(typing.Optional[int]), typing.TypeVar,  # noqa: UP006, UP045
+    re.Pattern, re.Match, types.UnionType, types.GenericAlias, type(typing.List[int]), type(typing.Union), type(typing.Optional[int]), typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple,  # noqa: UP006, UP045
     dataclasses.Field, inspect.Parameter, inspect.Signature, type(dataclasses.MISSING), torch.finfo, torch.iinfo, type(typing.Any),
     type(typing.Sequence), type(typing.Tuple), type(typing.Callable),  # noqa: UP006
 )  # fmt: skip
@@ -111,7 +111,7 @@ class _HeldMethod(VariableTracker):
 
 
 def wrap_held(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
-    if not isinstance(value, KINDS):
+    if not isinstance(value, KINDS) and type(value) is not object:  # a sentinel
         return None
     tx.guard(GuardKind.ID_IS, source, value)
     return HeldVariable(value, ConstSource(value, source.text()))

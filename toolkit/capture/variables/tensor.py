@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ... import shapes
+from ... import _torch, shapes
 from ...events import DimensionMadeDynamic, emit
 from ..._torch import FakeTensor
 from ..effects import DELETED
@@ -234,7 +234,8 @@ def wrap_tensor(tx: Interpreter, value: object, source: Source) -> VariableTrack
         return None
     if type(value) not in KINDS or value.layout is not torch.strided or value.is_nested or value.is_quantized:
         tx.break_graph("unsupported-object", f"{source.text()} is a {type(value).__name__}" + ("" if type(value) not in KINDS else f" of layout {value.layout}"))
-    fake = shapes.fakify(tx.trace.fake, value, source.text(), _dynamic_dims(tx, value, source), handle=source)
+    with _torch.outside_transforms():  # an input, even if it is first met inside a transform of torch.func
+        fake = shapes.fakify(tx.trace.fake, value, source.text(), _dynamic_dims(tx, value, source), handle=source)
     tx.guard(GuardKind.TENSOR_MATCH, source, TensorSpec.of(value, fake.shape, fake.stride()))
     node = tx.graph.add_input(source.text(), source, fake, value)
     made = TensorVariable(node, fake, source, value, type(value))
