@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .cpp_prelude import C_TYPES, LOW_PRECISION
+from .cpp_text import ZERO_DIVISION, CppText
 from .walk import AND, ATOM, BIT_AND, BIT_OR, BIT_XOR, CHOICE, COMPARISON, OR, PRODUCT, SUM, UNARY, Written, joined
 
 BOOL = torch.bool
@@ -92,12 +93,8 @@ def narrowed(value: Written) -> Written:
     return cast(value, value.dtype) if value.dtype in (torch.int8, torch.uint8, torch.int16, torch.uint16) else value
 
 
-class CppOps:
+class CppOps(CppText):
     """The primitives that are expressions; loads, stores and reductions are the kernel writer's (`cpp.py`)."""
-
-    def bad(self, code: int) -> str:
-        """The name of the variable that collects errors; `code` is noted."""
-        raise NotImplementedError
 
     def constant(self, value: float | int | bool, dtype: torch.dtype) -> Written:
         text = literal(value, dtype)
@@ -189,14 +186,8 @@ class CppOps:
         if a.dtype in FLOATS or b.constant:
             return b
         b = self.keep(b) if b.strength != ATOM else b
-        self.statement(f"{self.bad(2)} |= {b.text} == 0 ? 2 : 0;")
+        self.statement(f"{self.bad(ZERO_DIVISION)} |= {b.text} == 0 ? {ZERO_DIVISION} : 0;")
         return b
-
-    def keep(self, value: Written) -> Written:
-        raise NotImplementedError
-
-    def statement(self, text: str) -> None:
-        raise NotImplementedError
 
     def neg(self, x: Written) -> Written:
         if x.dtype in FLOATS:

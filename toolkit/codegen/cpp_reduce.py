@@ -8,90 +8,54 @@ small. In "columns" each of them is an array with an element for each lane.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sympy
 import torch
 
 from ..loops.index import Expr, is_constant
+from ..loops.ir import Reduction
 from ..loops.layout import product
-from ..scheduling.loop_order import Hints, flat_position, hint
-from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
-from .cpp_ops import FLOATS, binary, cast, compute_dtype, literal, zero
+from ..scheduling.loop_order import flat_position, hint
+from ..scheduling.nodes import SchedulerNode
+from .cpp_accumulate import SCANS, Accumulator, accumulator
+from .cpp_nest import Bounds, CppNest
+from .cpp_ops import FLOATS, binary, cast, compute_dtype, zero
 from .cpp_prelude import C_TYPES
-from .tiling import PARTIAL, PARTIAL_ROWS, Tiling
-from .walk import ATOM, COMPARISON, LANE, PRODUCT, SUM, UNARY, Walker, Written
+from .tiling import PARTIAL, PARTIAL_ROWS
+from .walk import ATOM, COMPARISON, LANE, PRODUCT, SUM, UNARY, Written
 from .writer import Writer
 
-Bounds = dict[sympy.Symbol, tuple[str, str]]
 MOST_SHARES = 64
 TWO_LOOPS = ("welford", "argmax", "argmin")  # first the mean or the extreme, then what is measured from it
-SCANS = {
-    "sum": "{0} + {1}",
-    "prod": "{0} * {1}",
-    "max": "nan_max({0}, {1})",
-    "min": "nan_min({0}, {1})",
-    "logcumsumexp": "log_add_exp({0}, {1})",
-}
 
 
-@dataclass(frozen=True)
-class Accumulator:
-    """`combine` is a statement over {0} (accumulator) and {1} (a value, or an inner accumulator); `clause` names the omp reduction."""
-
-    name: str
-    dtype: torch.dtype
-    initial: str
-    combine: str
-    clause: str
-
-    def at(self, level: str) -> Accumulator:
-        """The one of an inner depth."""
-        return replace(self, name=self.name + level)
+def kind_of(node: SchedulerNode) -> str:
+    """The kind of a node's reduction, "" if it is none."""
+    return node.buffer.data.kind if node.is_reduction and isinstance(node.buffer.data, Reduction) else ""
 
 
-def accumulator(name: str, kind: str, dtype: torch.dtype) -> Accumulator:
-    floating = dtype in FLOATS
-    least, greatest = ("-INFINITY", "INFINITY") if floating else _limits(dtype)
-    initial, combine, clause = {
-        "sum": ("0", "{0} += {1};", "+"),
-        "prod": ("1", "{0} *= {1};", "*"),
-        "xor_sum": ("0", "{0} ^= {1};", "^"),
-        "any": ("0", "{0} |= {1};", "|"),
-        "all": ("1", "{0} &= {1};", "&"),
-        "max": (least, "{0} = nan_max({0}, {1});", "nan_max" if floating else "max"),
-        "min": (greatest, "{0} = nan_min({0}, {1});", "nan_min" if floating else "min"),
-    }[kind]
-    return Accumulator(name, dtype, initial, combine, clause)
+class CppReductions(CppNest):
+    """`accumulators` are those of the loop being written, `level` the suffix of their innermost depth, `results` what is stored after it;
+    `found` what the first of two loops found."""
 
-
-def _limits(dtype: torch.dtype) -> tuple[str, str]:
-    limits = torch.iinfo(dtype)
-    return literal(limits.min, dtype), literal(limits.max, dtype)
-
-
-class Reductions(Walker):
-    """The part of the kernel writer that knows about reductions; see `cpp.CppKernel`."""
-
-    group: FusedSchedulerNode
-    tiling: Tiling
-    hints: Hints
-    out: Writer
-    final: bool
+    accumulators: list[Accumulator]
+    results: list[tuple[SchedulerNode, str, Expr, Written]]
+    found: dict[SchedulerNode, Written]
+    level: str
+    whole_bounds: Bounds
 
     def reduction_stage(self, nodes: list[SchedulerNode]) -> None:
         """One loop over r, or two if a reduction of it needs two: then the second does the stage's stores."""
-        self.found: dict[SchedulerNode, Written] = {}
-        two = any(n.is_reduction and n.buffer.data.kind in TWO_LOOPS for n in nodes)
+        self.found = {}
+        two = any(kind_of(n) in TWO_LOOPS for n in nodes)
         for self.final in (False, True) if two else (True,):
             self._loop(nodes)
         self.final = True
 
     def _loop(self, nodes: list[SchedulerNode]) -> None:
-        self.accumulators: list[Accumulator] = []
-        self.results: list[tuple[SchedulerNode, str, Expr, Written]] = []
+        self.accumulators, self.results = [], []
         shared = self.tiling.shared and bool(self.tiling.parallel)
         levels = ["_share"] * shared + ["_block"] * self._sums_long(nodes)
         self.level = levels[-1] if levels else ""
@@ -111,9 +75,7 @@ class Reductions(Walker):
 
     def _sums_long(self, nodes: list[SchedulerNode]) -> bool:
         """A floating sum over so many elements that partial sums are wanted."""
-        sums = any(
-            n.is_reduction and n.buffer.data.kind in ("sum", "prod", "welford") and n.buffer.data.dtype.is_floating_point for n in nodes
-        )
+        sums = any(kind_of(n) in ("sum", "prod", "welford") and n.buffer.data.dtype.is_floating_point for n in nodes)
         if not sums or any(n.is_scan for n in nodes):
             return False
         _, size = self._blocked()
@@ -149,16 +111,14 @@ class Reductions(Walker):
         if self.tiling.form == "columns":
             with self.loops(self.r(), "", bounds), self.lanes():
                 self.depths[self.x()[-1][0]], self.by_lane = LANE, True
-                self._nodes(nodes)
+                self.nodes(nodes)
                 self.by_lane = False
             return
         with self.loops(outer, "", bounds):
             if not self.adds and not any(n.is_scan for n in nodes):
-                self.pragma("omp simd", _Inner(self))  # type: ignore[arg-type]
+                self.pragma("omp simd", _Inner(self))
             with self.loops([last], "", bounds):
-                self._nodes(nodes)
-
-    # -- accumulators at their depths
+                self.nodes(nodes)
 
     def _declare(self, out: Writer, level: str) -> None:
         for a in self.accumulators:
@@ -215,8 +175,6 @@ class Reductions(Walker):
         text = value.text if value.dtype is dtype else cast(value, dtype).text
         self.statement(a.combine.format(a.name + self.level + lane, text))
         return Written(a.name + lane, dtype, level=LANE if lane else 0)
-
-    # -- the primitives
 
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Written) -> Any:
         if not self.node.is_reduction:
@@ -280,7 +238,7 @@ class Reductions(Walker):
                 with self.out.of(node.origins):
                     lasting[(name, index)] = self._result(node, name, index, value)
         for name, _ in lasting:
-            self._forget(name)
+            self.forget(name)
         self.known |= lasting
         if not self.final:
             self._name_found()
@@ -290,7 +248,7 @@ class Reductions(Walker):
 
     def _result(self, node: SchedulerNode, name: str, index: Expr, value: Written) -> Written:
         value = self.rounded(value, self.dtypes[name])
-        if self.tiling.form != "columns" and self._read_after(name, self.group.stages[node]):
+        if self.tiling.form != "columns" and self.read_after(name, self.group.stages[node]):
             value = self.local(name, index, value)
         if name not in self.internal:
             self.statement(f"{self.element(name, index)} = {self.as_stored(name, value)};")
@@ -304,8 +262,6 @@ class Reductions(Walker):
             if value.strength != ATOM:
                 with self.base():
                     self.found[node] = self.keep(value)
-
-    # -- scans
 
     def scan(self, dtype: torch.dtype, kind: str, value: Written) -> Written:
         if not self.node.is_scan:
@@ -321,17 +277,11 @@ class Reductions(Walker):
         return self.keep(now if wide is compute_dtype(dtype) else cast(now, compute_dtype(dtype)))
 
 
-class _Inner(Sequence[Accumulator]):
+class _Inner(Iterable[Accumulator]):
     """The accumulators of the innermost depth, those still to come included."""
 
-    def __init__(self, kernel: Reductions) -> None:
+    def __init__(self, kernel: CppReductions) -> None:
         self.kernel, self.level, self.accumulators = kernel, kernel.level, kernel.accumulators
 
     def __iter__(self) -> Iterator[Accumulator]:
         return (a.at(self.level) for a in self.accumulators)
-
-    def __len__(self) -> int:
-        return len(self.accumulators)
-
-    def __getitem__(self, i: Any) -> Any:
-        return self.accumulators[i].at(self.level)

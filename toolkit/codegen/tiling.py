@@ -26,6 +26,7 @@ from ..scheduling.nodes import FusedSchedulerNode
 Form = Literal["flat", "tiles", "strips", "rows", "columns", "whole"]
 Access = tuple[str, Expr]
 TILE = (16, 64)  # of the turned loop, and of the last
+ROW = 65536  # bytes of the largest row that a kernel keeps for itself between two loops
 GRAIN = 32768  # element operations below which threads do not pay
 LANES = 128  # results of one block of columns
 PARTIAL = 4096  # elements summed one after the other (by lanes) before they join the total: keeps the rounding error of long sums small
@@ -105,6 +106,20 @@ def _turned(group: FusedSchedulerNode, hints: Hints) -> tuple[int, frozenset[Acc
     return best, frozenset(reads[best])
 
 
+def kept_rows(group: FusedSchedulerNode, hints: Hints) -> frozenset[str]:
+    """Internal buffers that this backend keeps in a row of its own (see ROW), so that they need no memory."""
+    if not group.crossing or choose(group, hints, adds(group)).form != "rows" or any(n.free_symbols for n in group.domain.r):
+        return frozenset()
+    elements = int(product(group.domain.r))
+    buffers = {n.name: n.buffer for n in group.nodes}
+    return frozenset(n for n in group.crossing if elements * max(4, buffers[n].layout.dtype.itemsize) <= ROW)
+
+
+def adds(group: FusedSchedulerNode) -> bool:
+    """It adds to memory at places that may repeat."""
+    return any(d.mode == "atomic_add" for n in group.nodes for d in n.writes)
+
+
 def cost(counts: dict[str, int]) -> int:
     """Rough element operations of a body."""
     return 1 + sum(c * (6 if name in COSTLY else 1) for name, c in counts.items()) // 2
@@ -160,7 +175,14 @@ def _reduction_form(group: FusedSchedulerNode, hints: Hints, serial: bool) -> Fo
         return "columns"
     outer, reduced = hint(product(group.domain.x), hints), hint(product(group.domain.r), hints)
     scans = any(n.is_scan for n in group.nodes)
-    if outer <= 8 and outer * 8 < reduced and reduced >= GRAIN // 4 and not scans and not serial and max(hint(n, hints) for n in group.domain.r) >= 64:
+    if (
+        outer <= 8
+        and outer * 8 < reduced
+        and reduced >= GRAIN // 4
+        and not scans
+        and not serial
+        and max(hint(n, hints) for n in group.domain.r) >= 64
+    ):
         return "whole"
     return "rows"
 

@@ -122,7 +122,7 @@ class Walker:
     def _index(self, expr: sympy.Basic) -> sympy.Basic:
         if not self._moved or expr.free_symbols.isdisjoint(self._moved):
             return expr
-        return simplify(plain(expr.xreplace(self._moved)), self.ranges)  # type: ignore[arg-type]
+        return simplify(plain(expr.xreplace(self._moved)), self.ranges)
 
 
 def _refs(block: Block) -> list[int]:

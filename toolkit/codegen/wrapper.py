@@ -17,6 +17,7 @@ import torch
 from ..loops.ir import Buffer, ComputedBuffer, ConstantBuffer, ExternKernel, InputBuffer, MultiOutput, ReinterpretView
 from ..loops.layout import Layout
 from ..scheduling import ExternSchedulerNode, FusedSchedulerNode, Schedule
+from ..scheduling.depends import tensors_in
 from ..scheduling.memory import Allocate, Plan, Reuse
 from ..shapes.text import python as python_text
 from .kernel import Kernel
@@ -154,11 +155,7 @@ class Wrapper:
         return bool(told)
 
     def _touched(self) -> set[str]:
-        outputs = {
-            b.name
-            for o in self.graph.outputs
-            for b in ([o] if isinstance(o, Buffer) else [o.buffer] if isinstance(o, ReinterpretView) else [])
-        }
+        outputs = {b.name for b in tensors_in(list(self.graph.outputs))}
         return outputs.union(*(g.names() for g in self.schedule.groups))
 
     def _memory(self, action: Allocate | Reuse) -> None:

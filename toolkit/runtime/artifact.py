@@ -52,7 +52,8 @@ class Artifact:
 
     def launch(self, name: str) -> Launch:
         """What runs now under a kernel's name."""
-        return self._names[self._known(name)]
+        launch: Launch = self._names[self._known(name)]
+        return launch
 
     def replace(self, name: str, launch: Launch) -> None:
         """From the next launch on, `launch` runs under the kernel's name."""

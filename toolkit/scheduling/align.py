@@ -234,7 +234,7 @@ def _common_size(m: Expr, n: Expr) -> Expr | None:
 
 def _divides(small: Expr, large: Expr) -> bool:
     ratio = large / small if small != 0 else sympy.nan
-    return ratio.is_integer is True and ratio.is_positive is not False
+    return bool(ratio.is_integer is True and ratio.is_positive is not False)
 
 
 def _take(d: _Dim, position: int, size: Expr) -> bool:
@@ -242,7 +242,7 @@ def _take(d: _Dim, position: int, size: Expr) -> bool:
     d.pieces.append((position, d.factor))
     d.factor = d.factor * size
     d.size = d.size / size
-    return d.size == 1
+    return bool(d.size == 1)
 
 
 def _common(left: list[_Dim], right: list[_Dim], sizes: list[Expr]) -> tuple[Domain, tuple[Moved, Moved]]:
@@ -259,4 +259,4 @@ def _common(left: list[_Dim], right: list[_Dim], sizes: list[Expr]) -> tuple[Dom
 
 
 def _same(m: Expr, n: Expr) -> bool:
-    return m == n or plain(m - n) == 0
+    return bool(m == n or plain(m - n) == 0)

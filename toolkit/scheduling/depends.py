@@ -65,7 +65,7 @@ def tensors_in(value: Any) -> Iterator[Buffer]:
 def exprs_in(value: Any) -> Iterator[sympy.Expr]:
     """Sizes in an extern kernel's arguments, those of views included."""
     if isinstance(value, sympy.Basic):
-        yield value  # type: ignore[misc]
+        yield value
     elif isinstance(value, ReinterpretView):
         yield from (*value.layout.size, *value.layout.stride, value.layout.offset)
     elif isinstance(value, (list, tuple)):

@@ -57,7 +57,8 @@ def split(group: FusedSchedulerNode) -> None:
     parts = {v: _parts(size, _cuts(v, exprs)) for v, size in group.domain.ranges()}
     if all(len(p) == 1 for p in parts.values()):
         return
-    x, r = [], []
+    x: list[Expr] = []
+    r: list[Expr] = []
     moved: dict[Expr, Expr] = {}
     for v, _ in group.domain.ranges():
         names, sizes = ("r", r) if v.name.startswith("r") else ("x", x)

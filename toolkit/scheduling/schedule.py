@@ -38,7 +38,9 @@ class Schedule:
 def schedule(graph: LoweredGraph) -> Schedule:
     """Group the operations of `graph` into kernels and order them. Emits Fused, FusionRefused, PassRan and Scheduled."""
     start = time.perf_counter()
-    groups = [loop_group(b, i) if isinstance(b, ComputedBuffer) else extern_group(b, i) for i, b in enumerate(graph.operations)]
+    groups: list[Group] = [
+        loop_group(b, i) if isinstance(b, ComputedBuffer) else extern_group(b, i) for i, b in enumerate(graph.operations)
+    ]
     product = passes.run("schedule", PASSES, Schedule(graph, groups, getattr(graph, "hints", {})), text=str)
     emit(
         Scheduled(
@@ -106,7 +108,7 @@ def describe(group: Group) -> str:
     """A kernel as its loops and what each stage of them computes; an extern call in one line."""
     if not isinstance(group, FusedSchedulerNode):
         reads = ", ".join(sorted(group.reads))
-        return f"extern {', '.join(sorted(group.writes))} <- {getattr(group.buffer, 'target', 'item')}({reads})"
+        return f"extern {', '.join(sorted(group.writes))} <- {getattr(getattr(group, 'buffer', None), 'target', 'item')}({reads})"
     lines = [f"kernel {group.name}: {group.domain}"]
     for stage, nodes in stages.loops(group):
         pad = "    " if stage % 2 else "  "

@@ -1,0 +1,52 @@
+"""What an accumulator starts with and how values go into it, for every kind of reduction and scan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from .cpp_ops import FLOATS, literal
+
+SCANS = {
+    "sum": "{0} + {1}",
+    "prod": "{0} * {1}",
+    "max": "nan_max({0}, {1})",
+    "min": "nan_min({0}, {1})",
+    "logcumsumexp": "log_add_exp({0}, {1})",
+}
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """`combine` is a statement over {0} (accumulator) and {1} (a value, or an inner accumulator); `clause` names the omp reduction."""
+
+    name: str
+    dtype: torch.dtype
+    initial: str
+    combine: str
+    clause: str
+
+    def at(self, level: str) -> Accumulator:
+        """The one of an inner depth."""
+        return replace(self, name=self.name + level)
+
+
+def accumulator(name: str, kind: str, dtype: torch.dtype) -> Accumulator:
+    floating = dtype in FLOATS
+    least, greatest = ("-INFINITY", "INFINITY") if floating else _limits(dtype)
+    initial, combine, clause = {
+        "sum": ("0", "{0} += {1};", "+"),
+        "prod": ("1", "{0} *= {1};", "*"),
+        "xor_sum": ("0", "{0} ^= {1};", "^"),
+        "any": ("0", "{0} |= {1};", "|"),
+        "all": ("1", "{0} &= {1};", "&"),
+        "max": (least, "{0} = nan_max({0}, {1});", "nan_max" if floating else "max"),
+        "min": (greatest, "{0} = nan_min({0}, {1});", "nan_min" if floating else "min"),
+    }[kind]
+    return Accumulator(name, dtype, initial, combine, clause)
+
+
+def _limits(dtype: torch.dtype) -> tuple[str, str]:
+    limits = torch.iinfo(dtype)
+    return literal(limits.min, dtype), literal(limits.max, dtype)

@@ -1,0 +1,128 @@
+"""Loads, stores and loaded indices of a C++ kernel."""
+
+from __future__ import annotations
+
+import sympy
+import torch
+
+from ..loops.index import Expr, symbol
+from ..loops.trace import Block
+from .cpp_ops import CppOps, call, compute_dtype, literal
+from .cpp_prelude import C_TYPES, LOW_PRECISION
+from .cpp_text import FIRST_ASSERT, INDEX_ERROR
+from .walk import ATOM, INNERMOST, LANE, UNARY, Written
+from .writer import Writer
+
+
+class CppMemory(CppOps):
+    """The primitives that touch memory, but for reductions' results (`cpp_reduce.py`)."""
+
+    def row_position(self) -> Expr:
+        """The kernel's place in a row that it keeps."""
+        raise NotImplementedError
+
+    def local(self, name: str, index: Expr, value: Written) -> Written:
+        """An outer value that later nodes read, under a name."""
+        raise NotImplementedError
+
+    def element(self, name: str, index: Expr) -> str:
+        if name in self.kept:
+            return f"{name}[{self.expr(self.row_position())}]"
+        return f"{self.pointer(name)}[{self.expr(index)}]"
+
+    def load(self, name: str, index: Expr) -> Written:
+        key = (name, index)
+        if key in self.known:
+            return self.known[key]
+        value = self.tiles.get(key) or self.read(name, index)
+        if self.loads[(name, index, self.group.stages[self.node])] > 1:
+            value = self.known[key] = self.keep(value)
+        return value
+
+    def read(self, name: str, index: Expr) -> Written:
+        """An element from memory, or from a kept row."""
+        dtype = self.dtypes[name]
+        level = INNERMOST if name in self.group.writes or name in self.renamed or self.masks else self.level_of(index)
+        value = Written(self.element(name, index), compute_dtype(dtype), UNARY, level=level)
+        return call(f"from_{LOW_PRECISION[dtype]}", value) if dtype in LOW_PRECISION and name not in self.kept else value
+
+    def store(self, name: str, index: Expr, value: Written, mode: str | None = None) -> None:
+        self.forget(name)
+        self.overwritten.add(name)
+        if mode == "atomic_add":
+            return self._add(name, index, value)
+        stage = self.group.stages[self.node]
+        used_later = (
+            self.loads[(name, index, stage)] or (self.node.level == "outer" and name in self.internal) or self.read_after(name, stage)
+        )
+        if used_later:
+            value = self.rounded(value, self.dtypes[name])
+            value = self.local(name, index, value) if self.node.level == "outer" else self.keep(value) if value.strength != ATOM else value
+            self.known[(name, index)] = value
+        if self.final and (name not in self.internal or (name in self.kept and self.read_after(name, stage))):
+            self.statement(f"{self.element(name, index)} = {self.as_stored(name, value)};")
+        return None
+
+    def as_stored(self, name: str, value: Written) -> str:
+        dtype = self.dtypes[name]
+        if dtype in LOW_PRECISION and name not in self.kept:
+            return value.raw or call(f"to_{LOW_PRECISION[dtype]}", value).text
+        return value.text
+
+    def _add(self, name: str, index: Expr, value: Written) -> None:
+        dtype, place = self.dtypes[name], self.element(name, index)
+        if dtype in LOW_PRECISION:
+            kind = LOW_PRECISION[dtype]
+            return self.statement(f"{place} = to_{kind}(from_{kind}({place}) + {value.text});")
+        if dtype is torch.bool:
+            return self.statement(f"{place} |= {value.text};")
+        return self.statement(f"{place} += {value.text};")
+
+    def read_after(self, name: str, stage: int) -> bool:
+        """A later stage of this kernel reads it."""
+        return any(s > stage and n == name for (n, _, s) in self.loads)
+
+    def forget(self, name: str) -> None:
+        for key in [k for k in self.known if k[0] == name]:
+            del self.known[key]
+
+    def index_expr(self, expr: Expr, dtype: torch.dtype) -> Written:
+        text = Written(self.expr(expr), torch.int64, ATOM if expr.is_Atom and expr.is_nonnegative else 0, level=self.level_of(expr))
+        return text if dtype is torch.int64 else self.to_dtype(text, dtype, torch.int64)
+
+    def indirect_indexing(self, value: Written, size: Expr, check: bool = True) -> sympy.Symbol:
+        key = (value.text, size, check)
+        if key not in self.at:
+            self.at[key] = variable = symbol(self.fresh("at"))
+            text, limit = value.text, self.expr(size)
+            place, self.depths[variable] = self.place(value.level) if value.level != LANE else (self.out, INNERMOST)
+            if check:
+                place.line(f"const int64_t {variable} = checked({text}, {limit}, {self.bad(INDEX_ERROR)});")
+            else:
+                place.line(f"const int64_t {variable} = {text} + ({text} < 0 ? {limit} : 0);")
+        return self.at[key]
+
+    def masked(self, mask: Written, block: Block, other: float | int | bool) -> Written:
+        known, at = dict(self.known), dict(self.at)
+        outside, self.out = self.out, Writer()
+        self.masks += 1
+        value = self.inner(block)
+        self.masks -= 1
+        inside, self.out, self.known, self.at = self.out, outside, known, at
+        default = Written(literal(other, value.dtype), value.dtype)
+        if not inside.parts:
+            return self.where(mask, value, default)
+        name = self.fresh("t")
+        self.statement(f"{C_TYPES[value.dtype]} {name} = {default.text};")
+        with self.out.block(f"if ({mask.text})"):
+            self.out.include(inside)
+            self.statement(f"{name} = {value.text};")
+        return Written(name, value.dtype)
+
+    def load_seed(self, name: str, offset: int) -> Written:
+        return Written(f"{self.pointer(name)}[{offset}]", torch.int64, UNARY, level=0)
+
+    def device_assert(self, condition: Written, message: str) -> None:
+        code = next((c for c, m in self.codes.items() if m == message), FIRST_ASSERT << sum(c >= FIRST_ASSERT for c in self.codes))
+        self.codes[code] = message.replace("\\", "\\\\").replace('"', '\\"')
+        self.statement(f"bad |= {condition.at(UNARY)} ? 0 : {code};")

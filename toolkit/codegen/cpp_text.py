@@ -1,0 +1,139 @@
+"""Names, places and text of a C++ kernel under construction: the base of its writer.
+
+The writer is one class in layers, each in a file of its own: text (this one), expressions (`cpp_ops.py`), memory (`cpp_memory.py`), loops
+(`cpp_nest.py`), reductions (`cpp_reduce.py`), forms (`cpp_loops.py`), the whole function (`cpp.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+
+import sympy
+import torch
+
+from ..loops.index import Expr
+from ..scheduling.loop_order import Hints
+from ..scheduling.nodes import FusedSchedulerNode
+from ..shapes.text import cpp as index_text
+from .cpp_prelude import C_TYPES
+from .kernel import Arg, ArgKind
+from .tiling import adds, choose, kept_rows
+from .walk import INNERMOST, LANE, UNARY, Walker, Written, joined
+from .writer import Writer
+
+INDEX_ERROR, ZERO_DIVISION, FIRST_ASSERT = 1, 2, 4
+MESSAGES = {INDEX_ERROR: "index out of range in self", ZERO_DIVISION: "ZeroDivisionError"}
+_NUMBERED = re.compile(r"[a-z][a-z_0-9]*_\d+")
+
+
+@functools.lru_cache(65536)
+def _text(e: Expr) -> tuple[str, frozenset[str]]:
+    """An index expression as C++, and the names in it."""
+    return index_text(e), frozenset(s.name for s in e.free_symbols)
+
+
+class CppText(Walker):
+    """`out` is where statements go; `known` are the values of elements in scope, by (buffer, index)."""
+
+    def __init__(self, group: FusedSchedulerNode, name: str, hints: Hints, dtypes: dict[str, torch.dtype]) -> None:
+        self.group, self.name, self.hints, self.dtypes = group, name, hints, dtypes
+        self.ranges = group.domain.ranges()
+        self.loop_names = {v.name for v, _ in self.ranges}
+        self.adds = adds(group)
+        self.tiling = choose(group, hints, self.adds)
+        self.kept = kept_rows(group, hints)
+        self.internal = (group.internal - group.crossing) | self.kept
+        self.renamed = {old: new for new, old in group.inplace.items()}
+        self.buffers = {n.name: n.buffer for n in group.nodes}
+        self.out = Writer()
+        self.known: dict[tuple[str, Expr], Written] = {}
+        self.used: dict[str, None] = {}  # buffers in memory, by first use
+        self.sizes: dict[str, None] = {}
+        self.codes: dict[int, str] = {}
+        self.count: Counter[str] = Counter()
+        self.loads = Counter((d.name, d.index, group.stages[n]) for n in group.nodes for d in n.reads)
+        self.at: dict[tuple[str, Expr, bool], sympy.Symbol] = {}
+        self.overwritten: set[str] = set()
+        self.tiles: dict[tuple[str, Expr], Written] = {}  # reads that were turned
+        self.masks = 0  # masked bodies we are in
+        self.places: list[Writer | None] = []  # by level: where what varies with that many loops is declared
+        self.depths: dict[sympy.Symbol, int] = {}  # level of each variable
+        self.final = True
+
+    def signature(self) -> tuple[Arg, ...]:
+        """Tensors that are only read, then those written; then sizes."""
+        args = [Arg(self.pointer(n), n, self._kind(n), self.dtypes[n]) for n in self.used]
+        args.sort(key=lambda a: a.kind != "in")
+        return (*args, *(Arg(s, s, "size") for s in sorted(self.sizes)))
+
+    def _kind(self, name: str) -> ArgKind:
+        if name not in self.group.writes:
+            return "in"
+        made_here = name in self.buffers and self.buffers[name].mutates is None
+        return "out" if made_here and name not in self.group.inplace else "inout"
+
+    def pointer(self, name: str) -> str:
+        """The C name of a buffer in memory; one written in place of another stands for both."""
+        name = self.renamed.get(name, name)
+        self.used[name] = None
+        return {"in": "in_", "out": "out_", "inout": "io_"}[self._kind(name)] + name
+
+    def expr(self, e: Expr) -> str:
+        """An index or size expression; size symbols in it become arguments."""
+        text, names = _text(e)
+        for name in names - self.loop_names:
+            if not name.startswith("at"):
+                self.sizes[name] = None
+        return text
+
+    def fresh(self, prefix: str) -> str:
+        self.count[prefix] += 1
+        return f"{prefix}{self.count[prefix] - 1}"
+
+    def unused(self, name: str) -> str:
+        """A buffer's name for a variable, if nothing else can have it."""
+        if not _NUMBERED.fullmatch(name) or name in self.kept or self.count[name]:
+            return self.fresh("t")
+        self.count[name] += 1
+        return name
+
+    def statement(self, text: str) -> None:
+        self.out.line(text)
+
+    def keep(self, value: Written) -> Written:
+        """A constant, declared in the loop that the value varies with; what varies with the lane only is kept for all lanes, unless it is
+        there already."""
+        if value.level == LANE and self.by_lane and not self.masks:
+            return value if value.strength == UNARY and value.text.endswith("]") else self.keep_lanes(value)
+        name = self.fresh("t")
+        place, level = self.place(value.level) if value.level != LANE else (self.out, LANE)
+        place.line(f"const {C_TYPES[value.dtype]} {name} = {value.text};")
+        return Written(name, value.dtype, level=level)
+
+    def keep_lanes(self, value: Written) -> Written:
+        """A value for every lane of a block of columns."""
+        raise NotImplementedError
+
+    @property
+    def depth(self) -> int:
+        """The level of the innermost loop."""
+        return len(self.places) - 1
+
+    def place(self, level: int) -> tuple[Writer, int]:
+        """Where a value of this level is declared, and the level it then has. What is computed under a mask stays there."""
+        if self.masks:
+            return self.out, INNERMOST
+        for deeper in range(level, len(self.places)):
+            if (place := self.places[deeper]) is not None:
+                return place, deeper
+        return self.out, INNERMOST
+
+    def level_of(self, e: Expr) -> int:
+        """How many loops an expression is inside of."""
+        return joined(*(self.depths.get(s, 0) for s in e.free_symbols))
+
+    def bad(self, code: int) -> str:
+        self.codes.setdefault(code, MESSAGES.get(code, ""))
+        return "bad"
