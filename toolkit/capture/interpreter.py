@@ -17,7 +17,7 @@ from .bytecode import Body, Handler, Instruction
 from .opcodes import Opcodes
 from .operations import Operations
 from .trace import DEEPEST, LONG_WITHOUT_TENSORS, MOST_INSTRUCTIONS, Trace
-from .variables.base import VariableTracker
+from .variables.base import NotConstant, VariableTracker
 
 if TYPE_CHECKING:
     from .variables.cells import CellVariable
@@ -111,6 +111,10 @@ class Interpreter(Opcodes, Operations):
             action()
         except Observed as error:
             self._unwind(error)
+        except NotConstant as unknown:
+            broken = BreakGraph("unsupported-operation", f"{unknown} is not known while tracing")
+            self.trace.locate(broken)
+            raise broken from unknown
         except BreakGraph as broken:
             self.trace.locate(broken)
             raise

@@ -109,6 +109,9 @@ class Operations:
         return answer
 
     def _ask(self, op: Callable[..., Any], left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+        if _comes_first(right, left):
+            answer = right.reflected(self, op, left)  # type: ignore[arg-type]
+            return answer if answer is not None else left.binary(self, op, right)  # type: ignore[arg-type]
         answer = left.binary(self, op, right)  # type: ignore[arg-type]
         return answer if answer is not None else right.reflected(self, op, left)  # type: ignore[arg-type]
 
@@ -148,9 +151,10 @@ class Operations:
         left, right = self.realize(left), self.realize(right)
         if left.is_constant() and right.is_constant():
             return self.fold(COMPARE[op], left.constant(), right.constant())
-        answer = left.compare(self, op, right)  # type: ignore[arg-type]
-        if answer is None:
-            answer = right.compare(self, MIRRORED[op], left)  # type: ignore[arg-type]
+        answer = None
+        for one, symbol, other in ((right, MIRRORED[op], left), (left, op, right))[:: 1 if _comes_first(right, left) else -1]:
+            if answer is None:
+                answer = one.compare(self, symbol, other)  # type: ignore[arg-type]
         if answer is None and op in ("==", "!="):
             answer = self.wrap_constant((left is right) == (op == "=="))
         if answer is None:
@@ -201,6 +205,15 @@ class Operations:
             return left.real() is right.real()
         except NotConstant:
             return False
+
+
+def _comes_first(right: VariableTracker, left: VariableTracker) -> bool:
+    """Is the right operand of a subclass of the left one's class, so that its (reflected) method is asked first?"""
+    from .variables.user_defined import UserObjectVariable
+
+    if not isinstance(right, UserObjectVariable) or not isinstance(left, UserObjectVariable):
+        return False
+    return right.cls is not left.cls and issubclass(right.cls, left.cls)
 
 
 _BINARY_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "** or pow()", "matmul": "@", "and_": "&", "or_": "|",

@@ -83,12 +83,26 @@ def new_object(tx: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variab
 
 def _new_exception(tx: Interpreter, cls: type[BaseException], args: Args, kwargs: Kwargs) -> VariableTracker:
     """Keywords of a built-in exception class are attributes (`name` of ImportError); those of a user's `__init__` are its own."""
+    if issubclass(cls, BaseExceptionGroup):
+        cls = _group_kind(tx, cls, args)
     if not is_plain_exception(cls):
         kwargs = {}
     unknown = [name for name in kwargs if not hasattr(cls, name)]
     if unknown or kwargs and not issubclass(cls, AttributeError | NameError | ImportError):
         tx.raise_error(TypeError, f"{cls.__name__}() takes no keyword arguments")
     return ExceptionVariable(cls, [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()})
+
+
+def _group_kind(tx: Interpreter, cls: type[BaseException], args: Args) -> type[BaseException]:
+    """A group of nothing but Exceptions is an ExceptionGroup. What cannot be a group is left to Python to refuse."""
+    members = [tx.realize(m).python_type() for m in tx.unpack(args[1])] if len(args) == 2 and tx.realize(args[0]).python_type() is str else []
+    if not members or not all(issubclass(kind, BaseException) for kind in members):
+        tx.break_graph("exception", f"a {cls.__name__} is made of what cannot be in one")
+    if all(issubclass(kind, Exception) for kind in members):
+        return ExceptionGroup if cls is BaseExceptionGroup else cls
+    if issubclass(cls, Exception):
+        tx.break_graph("exception", f"a {cls.__name__} is made of what cannot be in one")
+    return cls
 
 
 def _plain_object(tx: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -39,7 +39,11 @@ def steps(kind: Any) -> Callable[[Callable[..., Steps]], Callable[..., VariableT
 
     def register(function: Callable[..., Steps]) -> Callable[..., VariableTracker]:
         def make(tx: Interpreter, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-            return StepsVariable(tx, kind, function(tx, *args, **kwargs))
+            try:
+                told = function(tx, *args, **kwargs)
+            except TypeError:  # arguments that it does not take: nothing of it has run yet
+                tx.break_graph("unsupported-call", f"{kind.__name__} is called with arguments it may not take")
+            return StepsVariable(tx, kind, told)
 
         RULES[kind] = make
         return make
