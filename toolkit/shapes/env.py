@@ -121,6 +121,7 @@ class FakeMode(FakeTensorMode):
             super(FakeTensorMode, self).__init__()
             self._set_fields(env)
         self.allow_scalar_outputs = scalar_outputs
+        self._python_dispatch: list[Any] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -133,6 +134,17 @@ class FakeMode(FakeTensorMode):
                 if result is not NotImplemented:
                     return result
             return super().__torch_dispatch__(func, types, args, kwargs or {})
+
+    def __enter__(self) -> FakeMode:
+        """With symbols about, composite operations are taken apart in Python: their C++ parts know only numbers."""
+        guard = torch._C._EnablePythonDispatcher() if self.shape_env.bindings else contextlib.nullcontext()
+        guard.__enter__()
+        self._python_dispatch.append(guard)
+        return super().__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        super().__exit__(*exc)
+        self._python_dispatch.pop().__exit__(*exc)
 
     def _set_fields(self, env: SymbolicEnv) -> None:
         config = torch._functorch.config
