@@ -37,6 +37,7 @@ from ..loops.ir import (
 )  # fmt: skip
 from ..loops.layout import ZERO, Expr, Layout, contiguous_strides, product
 from ..provenance import trail
+from .table import Declined
 
 MANY_READS = 4  # loops with more reads than this get memory when read by several
 MOST_READS = 16  # ... and with more than this, always
@@ -92,8 +93,12 @@ class Builder:
         work: int = 1,
     ) -> TensorBox:
         """`inner(index) -> value` of `dtype`; `sources` are the boxes it loads from."""
+        device = device or self.device(sources)
+        elsewhere = any(s.device.type != device.type and (s.storage.realized or s.storage.reads) for s in sources)
+        if dtype.is_complex or elsewhere:  # a number on the CPU beside tensors on a GPU
+            raise Declined
         origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
-        loops = Pointwise(device or self.device(sources), dtype, tuple(size), inner, origins)
+        loops = Pointwise(device, dtype, tuple(size), inner, origins)
         storage = StorageBox(loops, None, *self.cost(sources, work, heavy), self.stem)
         self._pending.append(weakref.ref(storage))
         return TensorBox(storage)
@@ -227,12 +232,26 @@ class Builder:
 
     def copy(self, box: TensorBox, stride: Sequence[Expr] | None = None) -> Buffer | ReinterpretView:
         """A new buffer with the elements of `box`. Dimensions of stride 0 are stored once."""
+        if box.dtype.is_complex:
+            return self._cloned(box, stride)
         if stride is not None and any(s == 0 and n != 1 for s, n in zip(stride, box.size, strict=True)):
             return self._copy_expanded(box, tuple(stride))
         new = self.pointwise(box.loader(), box.size, box.dtype, (box,), box.device)
         buffer = self.realize(new, stride or contiguous_strides(box.size))
         buffer.freeze()
         return buffer
+
+    def _cloned(self, box: TensorBox, stride: Sequence[Expr] | None) -> Buffer:
+        """A copy by ATen, for dtypes without loops."""
+        layout = self.strided(box)
+        if layout is None:
+            raise Declined
+        buffer = box.storage.data
+        assert isinstance(buffer, Buffer)
+        wanted = Layout(box.device, box.dtype, box.size, tuple(stride) if stride is not None else contiguous_strides(box.size))
+        kernel = ExternKernel(self.name("clone"), wanted, frozenset(), torch.ops.aten.clone.default, (ReinterpretView(buffer, layout),))
+        self.add(kernel)
+        return kernel
 
     def _copy_expanded(self, box: TensorBox, stride: tuple[Expr, ...]) -> ReinterpretView:
         size = tuple(sympy.Integer(1) if s == 0 else n for s, n in zip(stride, box.size, strict=True))

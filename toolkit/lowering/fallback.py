@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 from ..loops.ir import TensorBox
 from .build import Builder, expr, exprs
@@ -37,9 +39,35 @@ def reason_of(target: Any) -> str:
 
 def call(b: Builder, target: Any, args: Any, kwargs: Any, node: fx.Node, reason: str, out: Any = None) -> Any:
     """An extern call of `target`, each tensor with eager's strides."""
+    copied = copying(target)
+    val = b.val if copied is target else pytree.tree_map_only(torch.Tensor, _dense, b.val)
+    target = copied
     real_args = tuple(_memory(b, a, n) for a, n in zip(args, node.args, strict=False))
     real_kwargs = {k: _memory(b, a, node.kwargs.get(k)) for k, a in kwargs.items()}
-    return b.extern(target, real_args, real_kwargs, b.val, out, reason)
+    return b.extern(target, real_args, real_kwargs, val, out, reason)
+
+
+def _dense(val: torch.Tensor) -> torch.Tensor:
+    """What a copy of it will be."""
+    mode = getattr(val, "fake_mode", None)
+    with mode if mode is not None else contextlib.nullcontext():
+        return val.contiguous()
+
+
+def is_alias(target: Any) -> bool:
+    """A view op."""
+    schema = getattr(target, "_schema", None)
+    return schema is not None and not schema.is_mutable and any(r.alias_info is not None for r in schema.returns)
+
+
+def copying(target: Any) -> Any:
+    """The form of a view op that makes new memory: a result that shares its input's would be lost when that is used again."""
+    if not is_alias(target):
+        return target
+    twin = getattr(torch.ops.aten, f"{target.overloadpacket.__name__.strip('_')}_copy", None) or getattr(
+        torch.ops.aten, f"{target.overloadpacket.__name__}_copy", None
+    )
+    return getattr(twin, target._overloadname, target) if twin is not None else target
 
 
 def _memory(b: Builder, value: Any, source: Any) -> Any:

@@ -285,13 +285,23 @@ def copy_(b: Builder, x: TensorBox, src: TensorBox, non_blocking: bool = False) 
     """The epilogue of a mutated input. If `src` reads it, `src` gets memory first."""
     target = b.realize(x)
     layout = b.strided(x)
-    if layout is None or x.dtype.is_complex:
+    if layout is None:
         return NotImplemented
+    if x.dtype.is_complex or src.dtype.is_complex:
+        return _copied_by_aten(b, x, src, target)
     data = copy(b, x, alias(b, src)).storage.data
     if not src.storage.realized and target.name in src.storage.reads and not _in_place(data, target.name, layout):  # type: ignore[arg-type]
         b.realize(src)
         data = copy(b, x, alias(b, src)).storage.data
     b.mutate(target, data, layout)  # type: ignore[arg-type]
+    return x
+
+
+def _copied_by_aten(b: Builder, x: TensorBox, src: TensorBox, target: Buffer) -> TensorBox:
+    source, place = b.memory(src), b.memory(x)
+    b.settle(target.name)
+    b.extern(torch.ops.aten.copy_.default, (place, source), {}, None)
+    b.graph.operations[-1].mutates = (target.name,)  # type: ignore[attr-defined]
     return x
 
 

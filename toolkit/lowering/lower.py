@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,16 +11,20 @@ from typing import Any
 import sympy
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 from ..errors import InternalError
 from ..events import FellBack, emit
 from ..loops.ir import Buffer, LoweredGraph, ReinterpretView, TensorBox
 from ..provenance import trail
-from . import families  # noqa: F401  (fills the table)
+from . import (
+    families,  # noqa: F401  (fills the table)
+    view,
+)
 from .build import Builder, expr, exprs, same_strides
-from .fallback import call, reason_of
+from .fallback import call, is_alias, reason_of
 from .patterns import ATEN_ROWS, rewritten
-from .table import RULES
+from .table import RULES, Declined
 
 SymScalar = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -97,14 +102,24 @@ class Lowering(fx.Interpreter):
             return expr(val)
         if target is operator.getitem:
             return args[0][args[1]]
-        rule = RULES.get(target)
+        rule = self._rule(target, args, kwargs)
         if rule is None and getattr(getattr(target, "_schema", None), "is_mutable", False):
             raise InternalError(f"lowering expects functional ATen; {target} writes into its arguments")
         if rule is not None:
-            result = rule(self.builder, *args, **kwargs)
-            if result is not NotImplemented:
-                return result
+            with contextlib.suppress(Declined):
+                result = rule(self.builder, *args, **kwargs)
+                if result is not NotImplemented:
+                    return result
         return self._fall_back(target, args, kwargs)
+
+    def _rule(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """The rule for `target`; complex numbers have views and the copy into an input only."""
+        rule = RULES.get(target)
+        values = [v for v in pytree.tree_leaves(self.builder.val) if isinstance(v, torch.Tensor)]
+        if not any(v.dtype.is_complex for v in (*values, *boxes((args, kwargs)))):
+            return rule
+        is_view = rule is not None and rule.__module__ == view.__name__ and is_alias(target)
+        return rule if is_view or target is torch.ops.aten.copy_.default else None
 
     def _fall_back(self, target: Any, args: Any, kwargs: Any) -> Any:
         reason = reason_of(target)

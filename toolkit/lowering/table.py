@@ -9,6 +9,12 @@ from typing import Any
 import torch
 
 Rule = Callable[..., Any]
+
+
+class Declined(Exception):
+    """Raised deep inside a rule: there are no loops for this; the op falls back to ATen."""
+
+
 RULES: dict[Any, Rule] = {}
 
 

@@ -41,7 +41,8 @@ def wrapped(dim: int, rank: int) -> int:
     "lift.default",
 )
 def alias(b: Builder, x: TensorBox) -> TensorBox:
-    return NotImplemented if x.dtype.is_complex else view_of(x, x.size, lambda index: index)
+    conjugates = x.dtype.is_complex and b.stem in ("conj", "resolve_conj", "resolve_neg")
+    return NotImplemented if conjugates else view_of(x, x.size, lambda index: index)
 
 
 @lowers("view.default", "_unsafe_view.default", "reshape.default", "_reshape_alias.default", "view_copy.default")
