@@ -22,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from .. import options
 from ..codegen.cpp_prelude import vector_functions
 from ..codegen.kernel import Kernel
@@ -144,7 +146,11 @@ def flags() -> list[str]:
 
 @functools.cache
 def libraries() -> tuple[str, ...]:
-    return ("-lmvec", "-lm") if vector_functions() else ("-lm",)
+    """The vector math library, and PyTorch's own OpenMP: a second one would have threads of its own."""
+    places = [Path(torch.__file__).parent / "lib", Path(torch.__file__).parent.parent / "torch.libs"]
+    openmp = next((str(p) for place in places for p in sorted(place.glob("libgomp*.so*"))), None)
+    math = ("-lmvec", "-lm") if vector_functions() else ("-lm",)
+    return ("-Wl,--as-needed", *([openmp] if openmp else []), *math)
 
 
 def find_compiler() -> str:
