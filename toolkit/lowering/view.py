@@ -16,7 +16,7 @@ from .build import Builder, expr, exprs
 from .pointwise import clone
 from .promotion import broadcast
 from .reshape import flat_index, inferred, reshape_reindex
-from .table import RULES, lowers
+from .table import RULES, Rule, lowers
 
 
 def view_of(x: TensorBox, size: Sequence[Expr], reindex: Reindex) -> TensorBox:
@@ -361,3 +361,23 @@ def guarded(index: Index, size: Sequence[Expr], dims: Sequence[int], body: Any, 
     for test in tests[1:]:
         mask = ops.logical_and(mask, test)
     return ops.masked(mask, body, other)
+
+
+# -- the *_copy forms -------------------------------------------------------------------------------------------------
+
+
+def _fresh(rule: Rule) -> Rule:
+    """The elements of the view, in memory of their own."""
+
+    def copied(b: Builder, *args: Any, **kwargs: Any) -> Any:
+        result = rule(b, *args, **kwargs)
+        if isinstance(result, tuple):
+            return tuple(clone(b, part) for part in result)
+        return clone(b, result) if isinstance(result, TensorBox) else result
+
+    return copied
+
+
+for _op, _rule in list(RULES.items()):
+    if _rule.__module__ == __name__ and _op._schema.name.endswith("_copy"):
+        RULES[_op] = _fresh(_rule)
