@@ -31,36 +31,82 @@ CATALOGUE: dict[str, BreakKind] = {
     kind.id: kind
     for kind in (
         BreakKind("requested", "fuselab.graph_break() was called.", "Remove the call when the two graphs may become one."),
-        BreakKind("disabled", "A function marked with fuselab.disable was called.", "Remove the mark, or call it outside the compiled function."),
-        BreakKind("data-dependent-branch", "A branch depends on a tensor's value.", "Use torch.where or torch.cond, or keep the branch outside the hot path."),
-        BreakKind("data-dependent-value", "A Python number or list is read from a tensor (.item(), .tolist(), float(), int()).",
-                  "Keep the value in a tensor, or read it outside the compiled function."),
-        BreakKind("data-dependent-shape", "The size of a result depends on tensor values (nonzero, masked_select, unique).",
-                  "Use a mask and torch.where, so that sizes stay known."),
-        BreakKind("unsupported-call", "A function is called that capture cannot see into and that is not an operation of torch.",
-                  "Write it with torch operations, or mark it with fuselab.disable to make the break explicit."),
+        BreakKind(
+            "disabled", "A function marked with fuselab.disable was called.", "Remove the mark, or call it outside the compiled function."
+        ),
+        BreakKind(
+            "data-dependent-branch",
+            "A branch depends on a tensor's value.",
+            "Use torch.where or torch.cond, or keep the branch outside the hot path.",
+        ),
+        BreakKind(
+            "data-dependent-value",
+            "A Python number or list is read from a tensor (.item(), .tolist(), float(), int()).",
+            "Keep the value in a tensor, or read it outside the compiled function.",
+        ),
+        BreakKind(
+            "data-dependent-shape",
+            "The size of a result depends on tensor values (nonzero, masked_select, unique).",
+            "Use a mask and torch.where, so that sizes stay known.",
+        ),
+        BreakKind(
+            "unsupported-call",
+            "A function is called that capture cannot see into and that is not an operation of torch.",
+            "Write it with torch operations, or mark it with fuselab.disable to make the break explicit.",
+        ),
         BreakKind("unsupported-attribute", "An attribute is read or written that capture cannot follow.", "Use a plain attribute."),
-        BreakKind("unsupported-operator", "An operator has operands that capture cannot follow.", "Convert the operands to tensors or numbers first."),
+        BreakKind(
+            "unsupported-operator",
+            "An operator has operands that capture cannot follow.",
+            "Convert the operands to tensors or numbers first.",
+        ),
         BreakKind("unsupported-iteration", "An object is iterated that capture cannot follow.", "Iterate over a list or a tuple."),
-        BreakKind("unsupported-item", "An object is indexed in a way capture cannot follow.", "Use a list, tuple, dict or tensor with constant keys."),
-        BreakKind("unsupported-instruction", "A bytecode instruction is not captured.", "Move that statement out of the compiled function."),
-        BreakKind("unsupported-argument", "An argument of a torch operation cannot be in a graph.", "Pass tensors, numbers, and lists of them."),
-        BreakKind("unsupported-context", "A context manager is entered that capture cannot follow.", "Enter it outside the compiled function."),
-        BreakKind("unsupported-object", "An object of a kind that capture does not know is used.", "Keep it outside the compiled function."),
-        BreakKind("unsupported-operation", "A torch operation has no trace without data (it needs real memory or another runtime).",
-                  "Call it outside the compiled function."),
-        BreakKind("unsupported-key", "A dict or set key cannot be hashed while tracing.", "Use strings, numbers or tuples of them as keys."),
-        BreakKind("operation-failed", "A torch operation raised while it was traced; eager runs it and raises the real error.", "Read the error of the operation."),
+        BreakKind(
+            "unsupported-item",
+            "An object is indexed in a way capture cannot follow.",
+            "Use a list, tuple, dict or tensor with constant keys.",
+        ),
+        BreakKind(
+            "unsupported-instruction", "A bytecode instruction is not captured.", "Move that statement out of the compiled function."
+        ),
+        BreakKind(
+            "unsupported-argument", "An argument of a torch operation cannot be in a graph.", "Pass tensors, numbers, and lists of them."
+        ),
+        BreakKind(
+            "unsupported-context", "A context manager is entered that capture cannot follow.", "Enter it outside the compiled function."
+        ),
+        BreakKind(
+            "unsupported-object", "An object of a kind that capture does not know is used.", "Keep it outside the compiled function."
+        ),
+        BreakKind(
+            "unsupported-operation",
+            "A torch operation has no trace without data (it needs real memory or another runtime).",
+            "Call it outside the compiled function.",
+        ),
+        BreakKind(
+            "unsupported-key", "A dict or set key cannot be hashed while tracing.", "Use strings, numbers or tuples of them as keys."
+        ),
+        BreakKind(
+            "operation-failed",
+            "A torch operation raised while it was traced; eager runs it and raises the real error.",
+            "Read the error of the operation.",
+        ),
         BreakKind("backward", ".backward() or torch.autograd.grad is called.", "Compile the forward and the loss; call backward outside."),
         BreakKind("print", "print is called.", "Remove it, or print outside the compiled function."),
         BreakKind("logging", "A logging call is made.", "Remove it, or log outside the compiled function."),
         BreakKind("random-state", "The random state is set or read.", "Seed outside the compiled function."),
         BreakKind("numpy", "A tensor becomes a numpy array, or numpy works on arrays.", "Use the torch function of the same name."),
-        BreakKind("side-effect", "An object is changed in a way that cannot be replayed after the graph.", "Make the change outside the compiled function."),
+        BreakKind(
+            "side-effect",
+            "An object is changed in a way that cannot be replayed after the graph.",
+            "Make the change outside the compiled function.",
+        ),
         BreakKind("recursion", "Calls are nested too deeply to be inlined.", "Use a loop."),
         BreakKind("too-long", "The trace has too many instructions.", "Compile the body of the loop rather than the loop."),
         BreakKind("generator", "A generator is used in a way capture cannot follow.", "Make a list of it first."),
-        BreakKind("exception", "An exception is raised or handled in a way capture cannot follow.", "Handle it outside the compiled function."),
+        BreakKind(
+            "exception", "An exception is raised or handled in a way capture cannot follow.", "Handle it outside the compiled function."
+        ),
         BreakKind("async", "Asynchronous code is not captured.", "Compile the synchronous functions it calls."),
         BreakKind("import", "A module is imported for the first time.", "Import it at the top of the file."),
     )
@@ -82,7 +128,8 @@ with `fullgraph=True` the same text is raised as an error.
 class BreakGraph(Exception):
     """A graph break. `kind` is a row of the catalogue, `reason` one sentence about this instance.
 
-    `at`: the step of the top frame before which to break, where that is not the current one (an object that cannot be rebuilt was born there).
+    `at`: the step of the top frame before which to break, where that is not the current one (an object that cannot be rebuilt was born
+    there).
     """
 
     def __init__(self, id: str, reason: str, hint: str = "", at: int | None = None) -> None:

@@ -11,7 +11,6 @@ import gc
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from types import CodeType
 from typing import Any
 
 import torch
@@ -26,17 +25,14 @@ from .breaks import BreakGraph, Observed, Restart, SkipFrame
 from .consolidate import consolidate
 from .ending import Compiled, Ending
 from .graph_text import text_of_graph
-from .guards import Guard, GuardKind, GuardSet
 from .hook import Entry, FrameView, Skip, disabled
 from .interpreter import Interpreter, ReachedBreak
 from .record import CodeRecord, History
-from .source import LocalSource
+from .source import CellSource, LocalSource
 from .state import leaving_state, preserved_state
 from .trace import Trace
 from .variables.base import LazyVariable, VariableTracker
-from .variables.cells import CellVariable, OwnCellSource
-from .variables.cells import existing_cell
-from .source import CellSource
+from .variables.cells import OwnCellSource, existing_cell
 
 MOST_ATTEMPTS = 200
 
@@ -46,7 +42,9 @@ CompileGraph = Callable[[torch.fx.GraphModule, list[Any]], Compiled]
 class Capture:
     """The hook's compiler. `compile_graph(gm, example_inputs)` is the rest of the pipeline: it gives a callable of the graph's inputs."""
 
-    def __init__(self, compile_graph: CompileGraph, options: options.Options | None = None, fullgraph: bool = False, dynamic: bool | None = None) -> None:
+    def __init__(
+        self, compile_graph: CompileGraph, options: options.Options | None = None, fullgraph: bool = False, dynamic: bool | None = None
+    ) -> None:
         self.compile_graph = compile_graph
         self.options = options
         self.fullgraph = fullgraph
@@ -78,8 +76,13 @@ class Capture:
         step = broken.at if broken.at is not None else broken.step
         if self.fullgraph:
             place = broken.lines[0] if broken.lines else None
-            raise Unsupported(broken.id, broken.reason, broken.hint, place.file if place else frame.code.co_filename,
-                              place.line if place else frame.code.co_firstlineno)
+            raise Unsupported(
+                broken.id,
+                broken.reason,
+                broken.hint,
+                place.file if place else frame.code.co_filename,
+                place.line if place else frame.code.co_firstlineno,
+            )
         if step is None or step in record.breaks:
             raise SkipFrame(f"[{broken.id}] {broken.reason}") from broken
         record.breaks = {k: b for k, b in record.breaks.items() if k < step} | {step: broken}
@@ -200,4 +203,6 @@ def _deep_recursion() -> Iterator[None]:
 
 def as_internal_failure(error: Exception, function: str) -> InternalFailure:
     """The event for a mistake of ours."""
-    return InternalFailure(stage="capture", function=function, error=f"{type(error).__name__}: {error}", traceback="".join(traceback.format_exception(error)))
+    return InternalFailure(
+        stage="capture", function=function, error=f"{type(error).__name__}: {error}", traceback="".join(traceback.format_exception(error))
+    )

@@ -1,6 +1,7 @@
 """One guard for a module tree instead of thousands for its parts.
 
-A trace guards what it looks at: types, lengths of hook tables, keys, constants, parameters, one by one. For a tree of nn.Modules that nobody
+A trace guards what it looks at: types, lengths of hook tables, keys, constants, parameters, one by one. For a tree of nn.Modules that
+nobody
 writes to, "no dict of these modules was stored into" (MODULE_STATE) implies nearly all of them: those are dropped, sources that
 go through the tree start at the object found there, and the graph's parameters are held by the compiled code instead of reloaded.
 
@@ -83,7 +84,10 @@ class Consolidation:
         self.rebased: dict[Source, Source] = {}
         self.root_of: dict[Source, Source] = {}
         self.spaces: dict[int, Namespace] = {}
-        self.written = {*trace.effects.global_dicts, *(id(getattr(v, "__dict__", None)) for v, t in trace.effects.tracked() if t in trace.effects.touched)}
+        self.written = {
+            *trace.effects.global_dicts,
+            *(id(getattr(v, "__dict__", None)) for v, t in trace.effects.tracked() if t in trace.effects.touched),
+        }
         self.written |= {id(v) for v, t in trace.effects.tracked() if t in trace.effects.touched}
 
     def run(self) -> None:
@@ -105,7 +109,14 @@ class Consolidation:
             kept.add(Guard(K.MODULE_STATE, root, spec, self._where(root)))
         for space in (s for s in self.spaces.values() if s.names or s.complete):
             names = space.values if space.complete else space.names
-            kept.add(Guard(K.DICT_UNCHANGED, ConstSource(space.values, space.text), NamesSpec.of(space.values, space.text, names, space.complete), space.where))
+            kept.add(
+                Guard(
+                    K.DICT_UNCHANGED,
+                    ConstSource(space.values, space.text),
+                    NamesSpec.of(space.values, space.text, names, space.complete),
+                    space.where,
+                )
+            )
         self.trace.guards = kept
 
     def _where(self, root: Source) -> Any:
@@ -142,7 +153,9 @@ class Consolidation:
 
     def _root(self, source: Source) -> Source:
         if source not in self.root_of:
-            self.root_of[source] = self._root(source.base) if isinstance(source, ModuleTableSource) and self.trusted(source.base) else source
+            self.root_of[source] = (
+                self._root(source.base) if isinstance(source, ModuleTableSource) and self.trusted(source.base) else source
+            )
         return self.root_of[source]
 
     def settled(self, source: Source) -> bool:
@@ -189,13 +202,15 @@ class Consolidation:
         if type(values) is not dict or id(values) in self.written:
             return None
         held = isinstance(source, GlobalsSource) or self._is_const(source.base if isinstance(source, InstanceDictSource) else source)
-        if not held or isinstance(source, InstanceDictSource) and isinstance(self.value(source.base), (Module, type)):
+        if not held or (isinstance(source, InstanceDictSource) and isinstance(self.value(source.base), (Module, type))):
             return None
         return self.spaces.setdefault(id(values), Namespace(values, source.text()))
 
     def _lookups(self, guard: Guard) -> bool:
         """Is the guard on the names of a namespace implied by its own?"""
-        if guard.kind not in (K.DICT_LACKS, K.DICT_CONTAINS, K.DICT_KEYS_ARE) or not isinstance(guard.source, (GlobalsSource, ConstSource, InstanceDictSource)):
+        if guard.kind not in (K.DICT_LACKS, K.DICT_CONTAINS, K.DICT_KEYS_ARE) or not isinstance(
+            guard.source, (GlobalsSource, ConstSource, InstanceDictSource)
+        ):
             return False
         space = self._space(guard.source)
         if space is None:
@@ -225,7 +240,7 @@ class Consolidation:
         assert source is not None
         if kind in _IDENTITY and isinstance(self.value(source), Module) and self.trusted(source):
             return True
-        if kind in _OF_DICTS and self.is_table(source) or self._lookups(guard):
+        if (kind in _OF_DICTS and self.is_table(source)) or self._lookups(guard):
             return True
         if kind is K.LENGTH_IS and type(self.value(source)) is tuple and self._is_const(source):
             return True
@@ -248,7 +263,8 @@ class Consolidation:
         elif isinstance(expected, tuple) and expected and all(isinstance(e, Source) for e in expected):
             expected = tuple(self._held_or_rebased(e) for e in expected)
         elif dataclasses.is_dataclass(expected) and hasattr(expected, "sources"):
-            expected = dataclasses.replace(expected, sources=tuple(self._held_or_rebased(e) for e in expected.sources))  # type: ignore[type-var]
+            sources = tuple(self._held_or_rebased(e) for e in expected.sources)
+            expected = dataclasses.replace(expected, sources=sources)  # type: ignore[type-var]
         return dataclasses.replace(guard, source=self._held_or_rebased(guard.source), expected=expected)
 
     def _held_or_rebased(self, source: Source) -> Source:
@@ -261,7 +277,7 @@ class Consolidation:
         return self.rebased[source]
 
     def _rebase(self, source: Source) -> Source:
-        if source.base is None and not isinstance(source, GlobalSource) or isinstance(source, AttrSource) and source.name in _READ_ONLY:
+        if (source.base is None and not isinstance(source, GlobalSource)) or (isinstance(source, AttrSource) and source.name in _READ_ONLY):
             return source
         if self.settled(source) and not isinstance(self.value(source), Module) and not self.is_table(source):
             return ConstSource(self.value(source), source.text())
@@ -269,4 +285,3 @@ class Consolidation:
             return source
         base = self.rebase(source.base)
         return source if base is source.base else dataclasses.replace(source, base=base)  # type: ignore[type-var]
-

@@ -1,9 +1,9 @@
 """The code a trace becomes: load inputs, call the graph, replay changes, then return, or run the breaking instruction and resume.
 
-    load graph inputs; call compiled graph; keep its outputs
-    replay side effects
-    return:  rebuild the value; RETURN_VALUE
-    break:   rebuild what is live into locals; push the operands; the original instruction, as it is; call the resume function
+load graph inputs; call compiled graph; keep its outputs
+replay side effects
+return:  rebuild the value; RETURN_VALUE
+break:   rebuild what is live into locals; push the operands; the original instruction, as it is; call the resume function
 """
 
 from __future__ import annotations
@@ -13,24 +13,35 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from .breaks import BreakGraph, SkipFrame
-from .bytecode import NULL_FIRST, VERSION, Body, Handler, Instruction, assemble
+from .bytecode import NULL_FIRST, Body, Handler, Instruction, assemble
 from .emit import Emitter
 from .hook import argument_count
+from .liveness import reachable, successors
 from .operands import operand_count, result_count
 from .rebuild import Rebuilder
 from .resume import Resume, live_locals, original_instruction, original_of, resume
-from .liveness import reachable, successors
 from .state import TorchState
 from .variables.base import VariableTracker
 from .variables.constant import NULL
 
 if TYPE_CHECKING:
-    from .interpreter import Interpreter
     from .trace import Trace
 
 Compiled = Callable[..., Any]
-_OF_LOCALS = frozenset("""LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_AND_CLEAR STORE_FAST DELETE_FAST LOAD_DEREF STORE_DEREF DELETE_DEREF LOAD_CLOSURE
-    MAKE_CELL""".split())
+_OF_LOCALS = frozenset(
+    [
+        "LOAD_FAST",
+        "LOAD_FAST_CHECK",
+        "LOAD_FAST_AND_CLEAR",
+        "STORE_FAST",
+        "DELETE_FAST",
+        "LOAD_DEREF",
+        "STORE_DEREF",
+        "DELETE_DEREF",
+        "LOAD_CLOSURE",
+        "MAKE_CELL",
+    ]
+)
 JUMPS = ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE")
 _OR_POP = {"JUMP_IF_TRUE_OR_POP": "POP_JUMP_IF_TRUE", "JUMP_IF_FALSE_OR_POP": "POP_JUMP_IF_FALSE"}
 _LEAVES = ("RAISE_VARARGS", "RERAISE", "RETURN_VALUE")
@@ -227,7 +238,11 @@ class Ending:
 
     def _let_go(self) -> None:
         """The rest of the function alone keeps its objects alive, as one function would."""
-        held = [*self.tx.code.co_varnames[: argument_count(self.tx.code)], *map(self.out.output_name, range(len(self.out.outputs))), *self.out.kept]
+        held = [
+            *self.tx.code.co_varnames[: argument_count(self.tx.code)],
+            *map(self.out.output_name, range(len(self.out.outputs))),
+            *self.out.kept,
+        ]
         for name in held:
             self.emit.load_const(None)
             self.emit.store_fast(name)
@@ -242,15 +257,25 @@ class Ending:
     # -- all of it --------------------------------------------------------------------------------------------------------------
 
     def finish(self, compiled: Compiled | None) -> CodeType:
-        """The code object. `compiled` takes the graph's inputs and gives its outputs (`self.out.outputs`); None: there is no graph to call."""
+        """The code object. `compiled` takes the graph's inputs and gives its outputs (`self.out.outputs`); None: there is no graph to
+        call."""
         tx = self.tx
         start = Emitter(positions=tx.body.instructions[0].positions)
         start.prologue(tx.body.freevars)
         if compiled is not None:
             self._call_graph(start, compiled)
         names = tuple(tx.code.co_varnames[: argument_count(tx.code)])
-        body = Body([*start.instructions, *self.emit.instructions], tx.body.name, tx.body.qualname, tx.body.filename, tx.body.firstlineno,
-                    tx.body.flags & ~0xC, argcount=len(names), varnames=names, freevars=tx.body.freevars)
+        body = Body(
+            [*start.instructions, *self.emit.instructions],
+            tx.body.name,
+            tx.body.qualname,
+            tx.body.filename,
+            tx.body.firstlineno,
+            tx.body.flags & ~0xC,
+            argcount=len(names),
+            varnames=names,
+            freevars=tx.body.freevars,
+        )
         return assemble(body)
 
     def _call_graph(self, start: Emitter, compiled: Compiled) -> None:

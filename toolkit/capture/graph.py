@@ -43,11 +43,11 @@ class GraphInput:
     @property
     def written(self) -> bool:
         """Did the graph change it in place?"""
-        return self._written or isinstance(self.example, torch.Tensor) and self.example._version != self.version
+        return self._written or (isinstance(self.example, torch.Tensor) and self.example._version != self.version)
 
     def restore(self, fake: Any) -> None:
         """If the graph changed the example in place, put one like the original in its place: later stages begin with it."""
-        if self.layout is None or self.example._version == self.version and self.layout == _layout(self.example):
+        if self.layout is None or (self.example._version == self.version and self.layout == _layout(self.example)):
             return
         self._written = self._written or self.written
         sizes, strides, _, requires_grad = self.layout
@@ -159,7 +159,7 @@ class GraphBuilder:
         """Close the graph over `outputs`; unread sizes and tuple parts go away, unread inputs too."""
         self.fx.output(tuple(outputs))
         for node in reversed(list(self.fx.nodes)):
-            if not node.users and node.meta.get("pure") or _is_unread_item(node):
+            if (not node.users and node.meta.get("pure")) or _is_unread_item(node):
                 self.fx.erase_node(node)
         for given in [i for i in self.inputs if not i.node.users]:
             self.fx.erase_node(given.node)
@@ -183,7 +183,9 @@ def _is_unread_item(node: torch.fx.Node) -> bool:
 
 
 def _is_plain(example: Any) -> bool:
-    return example is None or isinstance(example, (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format))
+    return example is None or isinstance(
+        example, (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
+    )
 
 
 def _identifier(text: str) -> str:

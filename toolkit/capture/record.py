@@ -42,7 +42,6 @@ class History:
         seen.add(value)
         return len(seen) > 1
 
-
     def may_pin(self, source: str, module: torch.nn.Module) -> bool:
         """May a version be for this very module? Only the first is: if others come by, the versions must fit all that are built alike."""
         return all(spec.name != source or spec.reference() is module for spec in self.specs) and source not in self.shared
@@ -86,7 +85,8 @@ class CodeRecord:
     tried: BreakGraph | None = None  # a break met with floats as inputs: does it go away with constants?
 
     def without_floats(self, broken: BreakGraph) -> bool:
-        """Trace again with constants for the floats that vary? Once, if the break may be because of them; if it is not, they are inputs again."""
+        """Trace again with constants for the floats that vary? Once, if the break may be because of them; if it is not, they are
+        inputs again."""
         if self.tried is None and self.floats - self.specialised and broken.id.startswith("unsupported"):
             self.tried = broken
             self.specialised |= self.floats

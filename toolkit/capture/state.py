@@ -17,7 +17,8 @@ DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class TorchState:
-    """What context managers of torch change. `autocast`: device, whether it is on, its dtype; `nesting`: how many autocast blocks are open."""
+    """What context managers of torch change. `autocast`: device, whether it is on, its dtype; `nesting`: how many autocast blocks are
+    open."""
 
     grad: bool
     autocast: tuple[tuple[str, bool, torch.dtype], ...]

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 Rule = Callable[["Interpreter", Args, Kwargs], VariableTracker | None]
 
 NAMESPACES: tuple[Any, ...] = (
-    torch, F, torch._C._nn, torch._C._VariableFunctions, torch.functional, torch.special, torch.linalg, torch.fft, torch._C._special, torch._C._linalg, torch._C._fft,
+    torch, F, torch._C._nn, torch._C._VariableFunctions, torch.functional, torch.special, torch.linalg, torch.fft, torch._C._special,
+    torch._C._linalg, torch._C._fft,
     torch.nn.init, torch.masked,
 )  # fmt: skip
 
@@ -64,19 +65,26 @@ if hasattr(torch.fx, "_symbolic_trace"):
 
 # Questions to torch whose answer is folded, on constant arguments. Those about its mutable state are guarded by `Trace.torch_guards`.
 FOLDED: frozenset[Any] = frozenset({
-    torch.finfo, torch.iinfo, torch.device, torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype, torch.promote_types, torch.can_cast,
-    torch.is_autocast_enabled, torch.get_autocast_dtype, torch.is_autocast_cache_enabled, torch.get_autocast_gpu_dtype, torch.get_autocast_cpu_dtype,
-    torch.are_deterministic_algorithms_enabled, torch.cuda.is_available, torch.cuda.device_count, torch.cuda.current_device, torch.get_num_threads, torch.backends.cudnn.is_available,
-    torch.backends.mps.is_available, torch.backends.mps.is_built, torch.xpu.is_available, torch.cuda.get_device_capability, torch.cuda.is_bf16_supported,
-    torch.get_float32_matmul_precision, torch.typename, torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.mem_efficient_sdp_enabled,
-    torch.backends.cuda.math_sdp_enabled, torch._C._get_cudnn_enabled, torch.is_deterministic_algorithms_warn_only_enabled, torch.get_device_module,
+    torch.finfo, torch.iinfo, torch.device, torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype,
+    torch.promote_types, torch.can_cast,
+    torch.is_autocast_enabled, torch.get_autocast_dtype, torch.is_autocast_cache_enabled, torch.get_autocast_gpu_dtype,
+    torch.get_autocast_cpu_dtype,
+    torch.are_deterministic_algorithms_enabled, torch.cuda.is_available, torch.cuda.device_count, torch.cuda.current_device,
+    torch.get_num_threads, torch.backends.cudnn.is_available,
+    torch.backends.mps.is_available, torch.backends.mps.is_built, torch.xpu.is_available, torch.cuda.get_device_capability,
+    torch.cuda.is_bf16_supported,
+    torch.get_float32_matmul_precision, torch.typename, torch.backends.cuda.flash_sdp_enabled,
+    torch.backends.cuda.mem_efficient_sdp_enabled,
+    torch.backends.cuda.math_sdp_enabled, torch._C._get_cudnn_enabled, torch.is_deterministic_algorithms_warn_only_enabled,
+    torch.get_device_module,
     torch._C._get_autograd_fallback_mode, torch.cuda.get_device_name, torch.distributed.is_available, torch.distributed.is_initialized,
     torch.amp.is_autocast_available, torch._C._is_any_autocast_enabled, torch.get_default_device,
 })  # fmt: skip
 
 # -- questions about one tensor -------------------------------------------------------------------------------------------
 
-TENSOR_QUESTIONS = {torch.is_floating_point: "is_floating_point", torch.is_complex: "is_complex", torch.numel: "numel", torch.is_conj: "is_conj",
+TENSOR_QUESTIONS = {torch.is_floating_point: "is_floating_point", torch.is_complex: "is_complex", torch.numel: "numel",
+torch.is_conj: "is_conj",
                     torch.is_inference: "is_inference", torch.is_neg: "is_neg", torch.is_signed: "is_signed"}  # fmt: skip
 
 # -- breaks -----------------------------------------------------------------------------------------------------------------
@@ -109,8 +117,10 @@ BREAKS: dict[Any, tuple[str, str]] = {
 }  # fmt: skip
 
 # Python functions in the namespaces that are seen through rather than put in the graph, and classes' helpers.
-INLINED = frozenset(("is_tensor", "is_storage", "set_warn_always", "handle_torch_function", "boolean_dispatch", "vmap", "cond", "while_loop", "compiled_with_cxx11_abi",
-                     "sym_int", "sym_float", "sym_max", "sym_min", "sym_not", "sym_ite", "sym_sqrt", "unravel_index", "no_grad", "enable_grad"))  # fmt: skip
+INLINED = frozenset(("is_tensor", "is_storage", "set_warn_always", "handle_torch_function", "boolean_dispatch", "vmap", "cond",
+"while_loop", "compiled_with_cxx11_abi",
+                     "sym_int", "sym_float", "sym_max", "sym_min", "sym_not", "sym_ite", "sym_sqrt", "unravel_index", "no_grad",
+                     "enable_grad"))  # fmt: skip
 
 
 class TorchVariable(VariableTracker):

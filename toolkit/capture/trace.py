@@ -23,11 +23,10 @@ from .graph import GraphBuilder
 from .guards import GuardSet
 from .skipfiles import CAPTURED, verdict
 from .source import ConstSource, SizeSource, Source, StrideSource
-from .state import DEVICES, TorchState
+from .state import TorchState
 
 if TYPE_CHECKING:
     from .breaks import BreakGraph
-    from .graph import GraphInput
     from .interpreter import Interpreter
     from .record import CodeRecord
     from .variables.base import VariableTracker
@@ -47,7 +46,7 @@ def is_library(filename: str) -> bool:
     """Is it a file of torch, the standard library, or ours: nothing a user would call their line?"""
     if filename.startswith((_TORCH, _OURS)):
         return True
-    return filename.startswith(_STDLIB) and not filename.startswith(_SITE) or filename.startswith("<frozen ")
+    return (filename.startswith(_STDLIB) and not filename.startswith(_SITE)) or filename.startswith("<frozen ")
 
 
 class Trace:
@@ -142,7 +141,8 @@ class Trace:
                     self.guard(GuardKind.DISTINCT_OBJECT, changed.source, other.source)
 
     def alias_guards(self) -> None:
-        """Inputs stay distinct; where the graph writes to one, they share memory just as now. What the compiled code holds itself stays as it is."""
+        """Inputs stay distinct; where the graph writes to one, they share memory just as now. What the compiled code holds itself
+        stays as it is."""
         tensors = [i for i in self.graph.inputs if isinstance(i.value, torch.Tensor)]
         given = [i for i in tensors if not isinstance(i.source, ConstSource)]
         if len(given) > 1:

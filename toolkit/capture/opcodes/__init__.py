@@ -10,5 +10,7 @@ from .operators import OperatorOpcodes
 from .patterns import PatternOpcodes
 
 
-class Opcodes(NameOpcodes, OperatorOpcodes, ContainerOpcodes, ControlOpcodes, CallOpcodes, FunctionOpcodes, ExceptionOpcodes, PatternOpcodes):
+class Opcodes(
+    NameOpcodes, OperatorOpcodes, ContainerOpcodes, ControlOpcodes, CallOpcodes, FunctionOpcodes, ExceptionOpcodes, PatternOpcodes
+):
     """Every family."""

@@ -83,7 +83,11 @@ class ContainerOpcodes(Family):
         values = self.pop().unpack_exactly(self, i.argval)
         if len(values) != i.argval:
             few = len(values) < i.argval
-            text = f"not enough values to unpack (expected {i.argval}, got {len(values)})" if few else f"too many values to unpack (expected {i.argval})"
+            text = (
+                f"not enough values to unpack (expected {i.argval}, got {len(values)})"
+                if few
+                else f"too many values to unpack (expected {i.argval})"
+            )
             self.raise_error(ValueError, text)
         self.stack.extend(reversed(values))
 

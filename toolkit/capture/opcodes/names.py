@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..bytecode import NULL_FIRST
 from ..effects import DELETED
 from ..guards import GuardKind
-from ..source import BuiltinSource, ConstSource, GlobalsSource, GlobalSource, ItemSource, Source
+from ..source import BuiltinSource, ConstSource, GlobalSource, GlobalsSource, ItemSource, Source
 from ..variables.base import VariableTracker
 from ..variables.cells import CellVariable
 from ..variables.constant import NULL

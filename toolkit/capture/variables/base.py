@@ -66,7 +66,8 @@ class VariableTracker:
         raise NotConstant(self.describe())
 
     def real(self) -> Any:
-        """The existing Python object behind it (function, class, module, user object with a source). Raises NotConstant if made in the trace."""
+        """The existing Python object behind it (function, class, module, user object with a source). Raises NotConstant if made in the
+        trace."""
         return self.constant()
 
     def proxy(self, tx: Interpreter) -> Any:
@@ -205,7 +206,8 @@ class VariableTracker:
         """Second half of `rebuild` of a mutable new object: emit stores into it (it can be loaded by `out.value(self)`)."""
 
     def replay(self, out: Rebuilder) -> None:
-        """Emit code that brings the existing object (loaded by `out.value(self)`) to the state reached in the trace. Only if `effects.changed(self)`."""
+        """Emit code that brings the existing object (loaded by `out.value(self)`) to the state reached in the trace. Only if
+        `effects.changed(self)`."""
         raise BreakGraph("side-effect", f"the change of {self.describe()} cannot be replayed")
 
     def parts(self) -> Sequence[VariableTracker]:

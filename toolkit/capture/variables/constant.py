@@ -22,8 +22,22 @@ if TYPE_CHECKING:
     from ..rebuild import Rebuilder
     from ..source import Source
 
-PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), torch.dtype, torch.device, torch.layout,
-         torch.memory_format, types.CodeType)
+PLAIN = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(...),
+    type(NotImplemented),
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    types.CodeType,
+)
 IN_GRAPHS = (type(None), bool, int, float, complex, str, type(...), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -73,7 +87,9 @@ class ConstantVariable(VariableTracker):
 
             args = [TupleVariable(args[0].unpack(tx))]
         if not all(a.is_constant() for a in (*args, *kwargs.values())):
-            tx.break_graph("unsupported-operator", f"{name}() of a {type(self.value).__name__} with values that are not known while tracing")
+            tx.break_graph(
+                "unsupported-operator", f"{name}() of a {type(self.value).__name__} with values that are not known while tracing"
+            )
         return args, kwargs
 
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:

@@ -170,8 +170,9 @@ class SequenceVariable(VariableTracker):
     def method_count(self, tx: Interpreter, value: VariableTracker) -> VariableTracker:
         return tx.wrap_constant(sum(_equal(tx, v, value) for v in self.unpack(tx)))
 
-    def method_index(self, tx: Interpreter, value: VariableTracker, start: VariableTracker | None = None,
-                     stop: VariableTracker | None = None) -> VariableTracker:
+    def method_index(
+        self, tx: Interpreter, value: VariableTracker, start: VariableTracker | None = None, stop: VariableTracker | None = None
+    ) -> VariableTracker:
         span = slice(index_of(tx, start) if start else 0, index_of(tx, stop) if stop else None)
         for n in range(len(self.items))[span]:
             if _equal(tx, self.item(tx, n), value):
@@ -350,7 +351,9 @@ class _Ranked:
         return self.tx.truth(self.tx.compare("<", self.rank, other.rank))
 
 
-def sorted_values(tx: Interpreter, values: list[VariableTracker], key: VariableTracker | None, reverse: VariableTracker | None) -> list[VariableTracker]:
+def sorted_values(
+    tx: Interpreter, values: list[VariableTracker], key: VariableTracker | None, reverse: VariableTracker | None
+) -> list[VariableTracker]:
     """sorted(values, key=key, reverse=reverse)."""
     plain = key is None or (key.is_constant() and key.constant() is None)
     ranked = [_Ranked(tx, v if plain else tx.call(key, [v]), v) for v in values]  # type: ignore[arg-type]
@@ -514,8 +517,7 @@ def wrap_sequence(tx: Interpreter, value: object, source: Source) -> VariableTra
     kind = type(value)
     if kind is range or kind is slice:
         tx.guard(GuardKind.CONSTANT_EQUALS, source, value)
-        made = container_of_constants(value)
-        return made
+        return container_of_constants(value)
     if kind is not list and not is_tuple_kind(kind):
         return None
     tx.guard(GuardKind.TYPE_IS, source, kind)
@@ -526,6 +528,6 @@ def wrap_sequence(tx: Interpreter, value: object, source: Source) -> VariableTra
 
 def is_tuple_kind(kind: type) -> bool:
     """Tuples whose instances hold nothing but their items."""
-    if kind is tuple or kind is torch.Size or hasattr(kind, "n_fields") and issubclass(kind, tuple):
+    if kind is tuple or kind is torch.Size or (hasattr(kind, "n_fields") and issubclass(kind, tuple)):
         return True
     return issubclass(kind, tuple) and hasattr(kind, "_fields") and not getattr(kind, "__dictoffset__", 0)

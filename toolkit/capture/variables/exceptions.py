@@ -62,7 +62,9 @@ class ExceptionVariable(VariableTracker):
             return self.args[0] if self.args else none
         if name == "__class__":
             return tx.wrap_constant(self.kind)
-        if name in ("with_traceback", "add_note") or name in ("__str__", "__repr__") and not isinstance(getattr(self.kind, name), FunctionType):
+        if name in ("with_traceback", "add_note") or (
+            name in ("__str__", "__repr__") and not isinstance(getattr(self.kind, name), FunctionType)
+        ):
             return BuiltinMethodVariable(self, name)
         return self._class_attr(tx, name)
 
@@ -150,7 +152,9 @@ def made_of(kind: type[BaseException], *args: object) -> BaseException:
 
 def is_plain_exception(kind: type) -> bool:
     """Does making an instance run nothing of the user's?"""
-    return issubclass(kind, BaseException) and not any("__init__" in vars(c) or "__new__" in vars(c) for c in kind.__mro__ if c.__module__ != "builtins")
+    return issubclass(kind, BaseException) and not any(
+        "__init__" in vars(c) or "__new__" in vars(c) for c in kind.__mro__ if c.__module__ != "builtins"
+    )
 
 
 def wrap_exception(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:

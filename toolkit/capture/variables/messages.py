@@ -21,8 +21,14 @@ def say(text: Any, category: type[Warning], filename: str, line: int, namespace:
 
 
 @rule(warnings.warn)
-def warn(tx: Interpreter, message: VariableTracker, category: VariableTracker | None = None, stacklevel: VariableTracker | None = None,
-         source: VariableTracker | None = None, **more: VariableTracker) -> VariableTracker:
+def warn(
+    tx: Interpreter,
+    message: VariableTracker,
+    category: VariableTracker | None = None,
+    stacklevel: VariableTracker | None = None,
+    source: VariableTracker | None = None,
+    **more: VariableTracker,
+) -> VariableTracker:
     """Deferred, with the line that it is about. Where a filter makes an error of it, or its line is outside, the graph breaks."""
     level = 1 if stacklevel is None else stacklevel.constant()
     about: Interpreter | None = tx
@@ -34,7 +40,7 @@ def warn(tx: Interpreter, message: VariableTracker, category: VariableTracker | 
         text = python_value(tx, message)
     except NotConstant:
         tx.break_graph("logging", "warnings.warn() is called with a text that is not known while tracing")
-    kind = UserWarning if category is None or category.is_constant() and category.constant() is None else category.real()
+    kind = UserWarning if category is None or (category.is_constant() and category.constant() is None) else category.real()
     place = about.here()
     tx.effects.later(say, text, kind, place.file, place.line, about.namespace)
     return ConstantVariable(None)

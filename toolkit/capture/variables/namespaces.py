@@ -14,7 +14,21 @@ if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
 
-_SETTLED = ("torch", "math", "operator", "itertools", "functools", "collections", "typing", "numbers", "builtins", "copy", "abc", "enum", "dataclasses")
+_SETTLED = (
+    "torch",
+    "math",
+    "operator",
+    "itertools",
+    "functools",
+    "collections",
+    "typing",
+    "numbers",
+    "builtins",
+    "copy",
+    "abc",
+    "enum",
+    "dataclasses",
+)
 
 
 class NamespaceVariable(VariableTracker):

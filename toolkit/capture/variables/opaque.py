@@ -47,7 +47,7 @@ class OpaqueVariable(VariableTracker):
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         found = getattr(self.held, name, None)
-        if found is None and not hasattr(self.held, name) or callable(found):
+        if (found is None and not hasattr(self.held, name)) or callable(found):
             return builtin_attr(tx, self, name)
         return tx.wrap_constant(found)
 

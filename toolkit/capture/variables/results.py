@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def result_variable(tx: Interpreter, node: torch.fx.Node, example: Any) -> VariableTracker:
     """The tracker of the value of `node`. Breaks the graph for values that no tracker stands for."""
-    if isinstance(example, FakeTensor) or isinstance(example, torch.Tensor) and _torch.transform_active():
+    if isinstance(example, FakeTensor) or (isinstance(example, torch.Tensor) and _torch.transform_active()):
         return _tensor(tx, node, example)
     if isinstance(example, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         node.meta["pure"] = True

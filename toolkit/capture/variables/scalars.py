@@ -15,10 +15,10 @@ import torch
 
 from ... import shapes
 from ...events import DimensionMadeDynamic, emit
-from ..breaks import Restart
 from ..assumptions import GuardKind, Predicate
-from ..source import CallSource
+from ..breaks import Restart
 from ..operations import COMPARE
+from ..source import CallSource
 from .base import Args, Kwargs, VariableTracker
 from .shape import SymbolicVariable
 from .tensor import TensorVariable
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from ..rebuild import Rebuilder
     from ..source import Source
 
-_EXACT = {operator.add: operator.add, operator.sub: operator.sub, operator.mul: operator.mul, operator.iadd: operator.add, operator.isub: operator.sub,
+_EXACT = {operator.add: operator.add, operator.sub: operator.sub, operator.mul: operator.mul, operator.iadd: operator.add,
+operator.isub: operator.sub,
           operator.imul: operator.mul}  # fmt: skip
 _BESIDE_TENSORS = frozenset((*_EXACT, operator.truediv, operator.itruediv))
 
@@ -41,7 +42,9 @@ def as_scalar_tensor(value: float) -> torch.Tensor:
 class FloatVariable(VariableTracker):
     """`tensor` is the float in the graph; `formula` computes it from the floats at `roots`: sources, with their values in this call."""
 
-    def __init__(self, tensor: TensorVariable, roots: tuple[tuple[Source, float], ...], formula: Callable[..., float], source: Source | None = None) -> None:
+    def __init__(
+        self, tensor: TensorVariable, roots: tuple[tuple[Source, float], ...], formula: Callable[..., float], source: Source | None = None
+    ) -> None:
         super().__init__(source)
         self.tensor, self.roots, self.formula = tensor, roots, formula
 
@@ -115,7 +118,11 @@ class FloatVariable(VariableTracker):
         source, value = self.roots[0]
         outcome = question(value)
         words = text if self.source is not None else f"a float computed from it {text}"
-        tx.guard(GuardKind.CALLABLE, source, Predicate(lambda v: type(v) is float and question(v) is outcome, words if outcome else f"not ({words})"))
+        tx.guard(
+            GuardKind.CALLABLE,
+            source,
+            Predicate(lambda v: type(v) is float and question(v) is outcome, words if outcome else f"not ({words})"),
+        )
         return outcome
 
     def key(self, tx: Interpreter) -> Hashable:

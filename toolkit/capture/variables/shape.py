@@ -55,7 +55,7 @@ class SymbolicVariable(VariableTracker):
         return bool(self.example != 0)
 
     def _numeric(self, other: VariableTracker) -> bool:
-        return isinstance(other, SymbolicVariable) or other.is_constant() and isinstance(other.constant(), (int, float))
+        return isinstance(other, SymbolicVariable) or (other.is_constant() and isinstance(other.constant(), (int, float)))
 
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
         return tx.graph.call_function(PLAIN_FORM.get(op, op), [self, other]) if self._numeric(other) else None
@@ -86,7 +86,7 @@ def integer_input(tx: Interpreter, value: int, source: Source) -> VariableTracke
         return trace.numbers[source]
     text = source.text()
     varies = trace.record.history.varies(text, value)
-    wanted = trace.dynamic is True or trace.dynamic is None and varies
+    wanted = trace.dynamic is True or (trace.dynamic is None and varies)
     if not wanted or value in (0, 1) or text in trace.record.specialised:
         return None
     symbol = shapes.size_symbol(trace.fake, value, text, handle=source)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ... import _torch, shapes
-from ...events import DimensionMadeDynamic, emit
 from ..._torch import FakeTensor
+from ...events import DimensionMadeDynamic, emit
 from ..effects import DELETED
 from ..guards import GuardKind, TensorSpec
 from ..source import AttrSource
@@ -18,7 +18,7 @@ from .base import Args, Kwargs, VariableTracker
 from .constant import ConstantVariable
 from .containers import TupleVariable
 from .shape import SymbolicVariable
-from .tensor_methods import METHODS, METHOD_BREAKS
+from .tensor_methods import METHOD_BREAKS, METHODS
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -28,8 +28,36 @@ if TYPE_CHECKING:
 KINDS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 # Attributes that TENSOR_MATCH fixes for inputs, and the fake run for results.
-METADATA = frozenset("""dtype device layout ndim requires_grad is_cuda is_cpu is_mps is_xpu is_meta is_sparse is_sparse_csr is_mkldnn is_quantized
-    is_nested is_leaf itemsize names is_vulkan is_ipu is_xla is_hpu is_mtia is_maia retains_grad output_nr""".split())
+METADATA = frozenset(
+    [
+        "dtype",
+        "device",
+        "layout",
+        "ndim",
+        "requires_grad",
+        "is_cuda",
+        "is_cpu",
+        "is_mps",
+        "is_xpu",
+        "is_meta",
+        "is_sparse",
+        "is_sparse_csr",
+        "is_mkldnn",
+        "is_quantized",
+        "is_nested",
+        "is_leaf",
+        "itemsize",
+        "names",
+        "is_vulkan",
+        "is_ipu",
+        "is_xla",
+        "is_hpu",
+        "is_mtia",
+        "is_maia",
+        "retains_grad",
+        "output_nr",
+    ]
+)
 VIEWS = frozenset(("T", "mT", "H", "mH", "real", "imag"))
 _COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 
@@ -37,8 +65,14 @@ _COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operat
 class TensorVariable(VariableTracker):
     """`value` is the real tensor of this call, for inputs; `kind` its class."""
 
-    def __init__(self, node: torch.fx.Node, example: FakeTensor, source: Source | None = None, value: torch.Tensor | None = None,
-                 kind: type = torch.Tensor) -> None:
+    def __init__(
+        self,
+        node: torch.fx.Node,
+        example: FakeTensor,
+        source: Source | None = None,
+        value: torch.Tensor | None = None,
+        kind: type = torch.Tensor,
+    ) -> None:
         super().__init__(source)
         self.node, self.example, self.value, self.kind = node, example, value, kind
 
@@ -100,7 +134,7 @@ class TensorVariable(VariableTracker):
         return tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is read")
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
-        if name in ("data", "requires_grad", "shape", "names") or name == "grad" and self.source is None:
+        if name in ("data", "requires_grad", "shape", "names") or (name == "grad" and self.source is None):
             tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is written")
         if self.source is None:
             tx.break_graph("side-effect", f"attribute {name!r} is stored on a tensor that the graph makes")
@@ -233,7 +267,10 @@ def wrap_tensor(tx: Interpreter, value: object, source: Source) -> VariableTrack
     if not isinstance(value, torch.Tensor):
         return None
     if type(value) not in KINDS or value.layout is not torch.strided or value.is_nested or value.is_quantized:
-        tx.break_graph("unsupported-object", f"{source.text()} is a {type(value).__name__}" + ("" if type(value) not in KINDS else f" of layout {value.layout}"))
+        tx.break_graph(
+            "unsupported-object",
+            f"{source.text()} is a {type(value).__name__}" + ("" if type(value) not in KINDS else f" of layout {value.layout}"),
+        )
     with _torch.outside_transforms():  # an input, even if it is first met inside a transform of torch.func
         fake = shapes.fakify(tx.trace.fake, value, source.text(), _dynamic_dims(tx, value, source), handle=source)
     tx.guard(GuardKind.TENSOR_MATCH, source, TensorSpec.of(value, fake.shape, fake.stride()))

@@ -6,7 +6,7 @@ A rule is `(tx, tensor, *args, **kwargs) -> VariableTracker | None`; None: it be
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -22,7 +22,7 @@ Rule = Callable[..., VariableTracker | None]
 
 
 def size(tx: Interpreter, tensor: TensorVariable, dim: VariableTracker | None = None) -> VariableTracker | None:
-    if dim is None or dim.is_constant() and dim.constant() is None:
+    if dim is None or (dim.is_constant() and dim.constant() is None):
         return tensor.sizes(tx)
     d = index_of(tx, dim)
     if not isinstance(d, int) or not -tensor.example.dim() <= d < tensor.example.dim():
@@ -47,7 +47,9 @@ def dim(tx: Interpreter, tensor: TensorVariable) -> VariableTracker | None:
     return ConstantVariable(tensor.example.dim())
 
 
-def type_(tx: Interpreter, tensor: TensorVariable, dtype: VariableTracker | None = None, non_blocking: VariableTracker | None = None) -> VariableTracker | None:
+def type_(
+    tx: Interpreter, tensor: TensorVariable, dtype: VariableTracker | None = None, non_blocking: VariableTracker | None = None
+) -> VariableTracker | None:
     """x.type() is a text; x.type(dtype) a conversion."""
     if dtype is None:
         return ConstantVariable(_type_text(tensor))
@@ -57,7 +59,11 @@ def type_(tx: Interpreter, tensor: TensorVariable, dtype: VariableTracker | None
 
 
 def _type_text(tensor: TensorVariable) -> str:
-    return torch.empty(0, dtype=tensor.example.dtype, device="cpu").type().replace("torch.", "torch." if tensor.example.device.type == "cpu" else f"torch.{tensor.example.device.type}.")
+    return (
+        torch.empty(0, dtype=tensor.example.dtype, device="cpu")
+        .type()
+        .replace("torch.", "torch." if tensor.example.device.type == "cpu" else f"torch.{tensor.example.device.type}.")
+    )
 
 
 def folded(name: str) -> Rule:
@@ -66,7 +72,9 @@ def folded(name: str) -> Rule:
     def rule(tx: Interpreter, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker | None:
         if not all(a.is_constant() for a in (*args, *kwargs.values())):
             return None
-        return tx.wrap_constant(getattr(tensor.example, name)(*[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()}))
+        return tx.wrap_constant(
+            getattr(tensor.example, name)(*[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()})
+        )
 
     return rule
 
@@ -102,10 +110,13 @@ def hash_(tx: Interpreter, tensor: TensorVariable) -> VariableTracker | None:
 
 
 METHODS: dict[str, Rule] = {
-    "size": size, "stride": stride, "numel": numel, "nelement": numel, "dim": dim, "ndimension": dim, "type": type_, "requires_grad_": requires_grad_,
-    "__len__": lambda tx, tensor: tx.length(tensor), "__iter__": lambda tx, tensor: tensor.iterate(tx), "__bool__": lambda tx, tensor: tx.wrap_constant(tensor.truth(tx)),
+    "size": size, "stride": stride, "numel": numel, "nelement": numel, "dim": dim, "ndimension": dim, "type": type_,
+    "requires_grad_": requires_grad_,
+    "__len__": lambda tx, tensor: tx.length(tensor), "__iter__": lambda tx, tensor: tensor.iterate(tx), "__bool__": lambda tx,
+    tensor: tx.wrap_constant(tensor.truth(tx)),
     "__getitem__": item("__getitem__"), "__setitem__": item("__setitem__"), "__hash__": hash_,
-    **{name: folded(name) for name in ("is_floating_point", "is_complex", "is_signed", "element_size", "get_device", "is_contiguous", "is_inference",
+    **{name: folded(name) for name in ("is_floating_point", "is_complex", "is_signed", "element_size", "get_device", "is_contiguous",
+    "is_inference",
                                        "is_conj", "is_neg", "is_same_size_", "has_names", "is_pinned", "is_shared")},
 }  # fmt: skip
 
@@ -118,12 +129,14 @@ METHOD_BREAKS: dict[str, tuple[str, str]] = {
     "equal": (_VALUE, "equal() compares values"), "allclose": (_VALUE, "allclose() compares values"),
     "numpy": ("numpy", ".numpy() makes an array of a tensor"), "__array__": ("numpy", "a tensor becomes a numpy array"),
     "backward": ("backward", ".backward() is called"), "retain_grad": ("backward", ".retain_grad() is called"),
-    "register_hook": ("backward", "a hook is registered on a tensor"), "register_post_accumulate_grad_hook": ("backward", "a hook is registered on a tensor"),
-    "data_ptr": ("unsupported-operation", "data_ptr() needs real memory"), "untyped_storage": ("unsupported-operation", "the storage of a tensor is used"),
-    "storage": ("unsupported-operation", "the storage of a tensor is used"), "share_memory_": ("unsupported-operation", "share_memory_() needs real memory"),
-    "set_": ("unsupported-operation", "set_() changes the storage of a tensor"), "__deepcopy__": ("unsupported-operation", "a tensor is deep-copied"),
+    "register_hook": ("backward", "a hook is registered on a tensor"), "register_post_accumulate_grad_hook": ("backward",
+    "a hook is registered on a tensor"),
+    "data_ptr": ("unsupported-operation", "data_ptr() needs real memory"), "untyped_storage": ("unsupported-operation",
+    "the storage of a tensor is used"),
+    "storage": ("unsupported-operation", "the storage of a tensor is used"), "share_memory_": ("unsupported-operation",
+    "share_memory_() needs real memory"),
+    "set_": ("unsupported-operation", "set_() changes the storage of a tensor"), "__deepcopy__": ("unsupported-operation",
+    "a tensor is deep-copied"),
     "__reduce_ex__": ("unsupported-operation", "a tensor is pickled"), "__repr__": (_VALUE, "the text of a tensor is made"),
     "__str__": (_VALUE, "the text of a tensor is made"), "__format__": (_VALUE, "the text of a tensor is made"),
 }  # fmt: skip
-
-

@@ -53,7 +53,7 @@ def _by_method(tx: Interpreter, value: VariableTracker, name: str) -> VariableTr
     if isinstance(value, UserObjectVariable):
         return value.call_method(tx, name, [], {})
     kind = value.python_type()
-    if kind in _NAMED or issubclass(kind, type) and kind.__repr__ is type.__repr__:
+    if kind in _NAMED or (issubclass(kind, type) and kind.__repr__ is type.__repr__):
         return tx.fold(_CONVERSIONS[name.strip("_")[0]], value.real())
     return tx.break_graph("unsupported-operator", f"the text of {value.describe()} is made")
 
