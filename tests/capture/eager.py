@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+
 from fuselab.toolkit.capture import hook
 from fuselab.toolkit.capture.capture import Capture
 from fuselab.toolkit.events import Event, FrameSkipped, GraphBroken, InternalFailure, Recorder, text_of

@@ -5,6 +5,7 @@ import pathlib
 import pytest
 import torch
 from eager import Captured, check
+
 from fuselab.toolkit.capture.breaks import catalogue_page
 from fuselab.toolkit.errors import Unsupported
 

@@ -5,8 +5,9 @@ import types
 
 import torch
 from eager import Captured
-from fuselab.toolkit.events import GuardsInstalled
 from torch import nn
+
+from fuselab.toolkit.events import GuardsInstalled
 
 x = torch.randn(3, 4)
 

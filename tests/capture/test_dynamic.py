@@ -4,6 +4,7 @@ import math
 
 import torch
 from eager import Captured, check
+
 from fuselab.toolkit.events import DimensionMadeDynamic, DimensionSpecialised
 
 
