@@ -148,6 +148,11 @@ def test_outputs_and_inputs_are_never_written_over():
     assert "# in place" not in made.program.wrapper
 
 
+def test_a_result_that_nobody_reads_is_not_computed():
+    made = agrees(lambda x: F.max_pool2d(x, 2), r(2, 3, 16, 16), kernels=1)
+    assert len(made.schedule.kernels[0].nodes) == 1
+
+
 def test_a_scheduled_event_tells_the_groups():
     with Recorder() as events:
         scheduled(*ONE_KERNEL["layer norm"])

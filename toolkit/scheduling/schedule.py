@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from .. import options, passes
 from ..events import Scheduled, emit
-from ..loops.ir import ComputedBuffer, LoweredGraph
+from ..loops.ir import Buffer, ComputedBuffer, LoweredGraph
 from . import loop_order, memory, order, stages
+from .depends import names_read, names_written, tensors_in
 from .fuse import Fuser
 from .loop_order import Hints
 from .nodes import ExternSchedulerNode, FusedSchedulerNode, Group, extern_group, link, loop_group
@@ -38,9 +39,8 @@ class Schedule:
 def schedule(graph: LoweredGraph) -> Schedule:
     """Group the operations of `graph` into kernels and order them. Emits Fused, FusionRefused, PassRan and Scheduled."""
     start = time.perf_counter()
-    groups: list[Group] = [
-        loop_group(b, i) if isinstance(b, ComputedBuffer) else extern_group(b, i) for i, b in enumerate(graph.operations)
-    ]
+    used = enumerate(needed(graph))
+    groups: list[Group] = [loop_group(b, i) if isinstance(b, ComputedBuffer) else extern_group(b, i) for i, b in used]
     product = passes.run("schedule", PASSES, Schedule(graph, groups, getattr(graph, "hints", {})), text=str)
     emit(
         Scheduled(
@@ -53,6 +53,18 @@ def schedule(graph: LoweredGraph) -> Schedule:
         )
     )
     return product
+
+
+def needed(graph: LoweredGraph) -> list[Buffer]:
+    """The operations, without loops whose result nobody reads (one of two results of an op, often)."""
+    wanted = {b.name for b in tensors_in(list(graph.outputs))} | {name for name, _ in graph.symbols.values()}
+    kept: list[Buffer] = []
+    for b in reversed(graph.operations):
+        if isinstance(b, ComputedBuffer) and b.mutates is None and b.name not in wanted:
+            continue
+        kept.append(b)
+        wanted |= names_read(b) | names_written(b)
+    return kept[::-1]
 
 
 def order_loops(s: Schedule) -> Schedule:
