@@ -30,8 +30,15 @@ class ReachedBreak(Exception):
 class Interpreter(Opcodes, Operations):
     """One activation. `namespace` is the function's real globals dict; `cells` its cell and free variables by name."""
 
-    def __init__(self, trace: Trace, code: CodeType, namespace: dict[str, Any], locals: dict[str, VariableTracker],
-                 cells: dict[str, CellVariable], function: VariableTracker | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        code: CodeType,
+        namespace: dict[str, Any],
+        locals: dict[str, VariableTracker],
+        cells: dict[str, CellVariable],
+        function: VariableTracker | None = None,
+    ) -> None:
         self.trace = trace
         self.code = code
         self.body: Body = body_of(code)
@@ -66,7 +73,7 @@ class Interpreter(Opcodes, Operations):
             self.trace.stack.pop()
 
     def run_to_yield(self, resume: Any = None) -> VariableTracker | None:
-        """Of a generator: to its next yield (the value yielded), or None when it returned (`self.result`). `resume()` runs first, inside."""
+        """Of a generator: to its next yield (the value yielded), or None when it returned (`self.result`). `resume()` runs first."""
         self._enter()
         self.yielded = None
         try:
@@ -127,7 +134,7 @@ class Interpreter(Opcodes, Operations):
             trace.raised_at = trace.step
         if handler is None:
             raise error
-        del self.stack[handler.depth:]
+        del self.stack[handler.depth :]
         if handler.lasti:
             self.push(self.wrap_constant(self.index))
         self.push(error.variable)
@@ -160,13 +167,25 @@ class Interpreter(Opcodes, Operations):
 
     # -- inlining -----------------------------------------------------------------------------------------------------------
 
-    def child(self, code: CodeType, namespace: dict[str, Any], locals: dict[str, VariableTracker], cells: dict[str, CellVariable],
-              function: VariableTracker | None = None) -> Interpreter:
+    def child(
+        self,
+        code: CodeType,
+        namespace: dict[str, Any],
+        locals: dict[str, VariableTracker],
+        cells: dict[str, CellVariable],
+        function: VariableTracker | None = None,
+    ) -> Interpreter:
         """An activation that has not run yet."""
         return Interpreter(self.trace, code, namespace, locals, cells, function)
 
-    def inline(self, function: VariableTracker, code: CodeType, namespace: dict[str, Any], locals: dict[str, VariableTracker],
-               cells: dict[str, CellVariable]) -> VariableTracker:
+    def inline(
+        self,
+        function: VariableTracker,
+        code: CodeType,
+        namespace: dict[str, Any],
+        locals: dict[str, VariableTracker],
+        cells: dict[str, CellVariable],
+    ) -> VariableTracker:
         """The result of running `code` here with its parameters bound in `locals`; of a generator's code, the generator."""
         child = self.child(code, namespace, locals, cells, function)
         return child.run()
