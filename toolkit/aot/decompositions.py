@@ -384,11 +384,6 @@ def slice_backward(g: Tensor, sizes: Sequence[int], dim: int, start: int, end: i
     return aten.slice_scatter(aten.full(sizes, 0, dtype=g.dtype, device=g.device), g, dim, start, end, step)
 
 
-@row(aten.embedding.default)
-def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
-    return aten.index(weight, [indices])
-
-
 @row(aten._conj.default)
 def conj(x: Tensor) -> Tensor:
     return aten.conj_physical(x)  # no lazy conjugate bit: a kernel that reads memory would not see it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import sympy
 import torch
 
@@ -90,13 +92,15 @@ class CppMemory(CppOps):
         text = Written(self.expr(expr), torch.int64, ATOM if expr.is_Atom and expr.is_nonnegative else 0, level=self.level_of(expr))
         return text if dtype is torch.int64 else self.to_dtype(text, dtype, torch.int64)
 
-    def indirect_indexing(self, value: Written, size: Expr, check: bool = True) -> sympy.Symbol:
+    def indirect_indexing(self, value: Written, size: Expr, check: bool | Literal["strict"] = True) -> sympy.Symbol:
         key = (value.text, size, check)
         if key not in self.at:
             self.at[key] = variable = symbol(self.fresh("at"))
             text, limit = value.text, self.expr(size)
             place, self.depths[variable] = self.place(value.level) if value.level != LANE else (self.out, INNERMOST)
-            if check:
+            if check == "strict":  # negative ones are out of range too
+                place.line(f"const int64_t {variable} = inside({text}, {limit}, {self.bad(INDEX_ERROR)});")
+            elif check:
                 place.line(f"const int64_t {variable} = checked({text}, {limit}, {self.bad(INDEX_ERROR)});")
             else:
                 place.line(f"const int64_t {variable} = {text} + ({text} < 0 ? {limit} : 0);")

@@ -109,12 +109,12 @@ static inline long floor_mod(long a, long b) { const long r = a % b; return r + 
 static inline long long_min(long a, long b) { return a < b ? a : b; }
 static inline long long_max(long a, long b) { return a > b ? a : b; }
 // A loaded index: negative ones count from the end; one out of range sets `bad` and becomes 0.
-static inline long checked(long i, long size, int& bad) {
-  const long j = i + (i < 0 ? size : 0);
-  const bool out = (j < 0) | (j >= size);
+static inline long inside(long i, long size, int& bad) {
+  const bool out = (i < 0) | (i >= size);
   bad |= out;
-  return out ? 0 : j;
+  return out ? 0 : i;
 }
+static inline long checked(long i, long size, int& bad) { return inside(i + (i < 0 ? size : 0), size, bad); }
 """
 
 _FLOATING = """\
