@@ -216,124 +216,28 @@ def _comes_first(right: VariableTracker, left: VariableTracker) -> bool:
     return right.cls is not left.cls and issubclass(right.cls, left.cls)
 
 
-PLAIN_FORM:
-            answer = self._ask(PLAIN_FORM[op], left, right)
-        if answer is None:
-            self._no_operator(op.__name__, left, right)
-        return answer
-
-    def _ask(self, op: Callable[..., Any], left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
-        if _comes_first(right, left):
-            answer = right.reflected(self, op, left)  # type: ignore[arg-type]
-            return answer if answer is not None else left.binary(self, op, right)  # type: ignore[arg-type]
-        answer = left.binary(self, op, right)  # type: ignore[arg-type]
-        return answer if answer is not None else right.reflected(self, op, left)  # type: ignore[arg-type]
-
-    def _no_operator(self, name: str, *operands: VariableTracker) -> NoReturn:
-        self._refuse_operands(name, operands)
-        kinds = " and ".join(v.python_type().__name__ for v in operands)
-        self.break_graph("unsupported-operator", f"{name} of {kinds}")
-
-    def _refuse_operands(self, name: str, operands: tuple[VariableTracker, ...]) -> None:
-        """Objects of user classes among plain values: their classes have been asked, so Python would raise."""
-        from .variables.user_defined import UserObjectVariable
-
-        objects = [v for v in operands if isinstance(v, UserObjectVariable)]
-        if not objects or any(v.base is not None for v in objects) or not all(v.is_constant() or v in objects for v in operands):
-            return
-        kinds = " and ".join(f"'{v.python_type().__name__}'" for v in operands)
-        if name in COMPARE:
-            self.raise_error(TypeError, f"'{name}' not supported between instances of {kinds}")
-        if len(operands) == 1:
-            self.raise_error(TypeError, f"bad operand type for unary {SYMBOLS[name]}: {kinds}")
-        self.raise_error(TypeError, f"unsupported operand type(s) for {SYMBOLS[name]}: {kinds}")
-
-    def unary(self, op: Callable[..., Any], value: VariableTracker) -> VariableTracker:
-        """operator.neg, pos, invert, not_."""
-        value = self.realize(value)
-        if op is operator.not_:
-            return self.wrap_constant(not self.truth(value))
-        if value.is_constant():
-            return self.fold(op, value.constant())
-        answer = value.unary(self, op)  # type: ignore[arg-type]
-        if answer is None:
-            self._no_operator(op.__name__, value)
-        return answer
-
-    def compare(self, op: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        """`left op right`, op one of < <= == != > >=."""
-        left, right = self.realize(left), self.realize(right)
-        if left.is_constant() and right.is_constant():
-            return self.fold(COMPARE[op], left.constant(), right.constant())
-        answer = None
-        for one, symbol, other in ((right, MIRRORED[op], left), (left, op, right))[:: 1 if _comes_first(right, left) else -1]:
-            if answer is None:
-                answer = one.compare(self, symbol, other)  # type: ignore[arg-type]
-        if answer is None and op in ("==", "!="):
-            answer = self.wrap_constant((left is right) == (op == "=="))
-        if answer is None:
-            self._no_operator(op, left, right)
-        return answer
-
-    def fold(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> VariableTracker:
-        """A pure function of Python values, run now; what it raises, the traced program raises."""
-        try:
-            value = function(*args, **kwargs)
-        except NotConstant:
-            raise
-        except Exception as error:
-            self.raise_error(type(error), *error.args)
-        return self.wrap_constant(value)
-
-    def truth(self, value: VariableTracker) -> bool:
-        """bool(value)."""
-        return self.realize(value).truth(self)  # type: ignore[arg-type]
-
-    def length(self, value: VariableTracker) -> VariableTracker:
-        """len(value)."""
-        size = self.realize(value).length(self)  # type: ignore[arg-type]
-        return size if isinstance(size, VariableTracker) else self.wrap_constant(size)
-
-    def get_item(self, container: VariableTracker, key: VariableTracker) -> VariableTracker:
-        """container[key]."""
-        return self.realize(self.realize(container).get_item(self, self.realize(key)))  # type: ignore[arg-type]
-
-    def contains(self, container: VariableTracker, item: VariableTracker) -> VariableTracker:
-        """`item in container`."""
-        return self.realize(container).contains(self, self.realize(item))  # type: ignore[arg-type]
-
-    def iterate(self, value: VariableTracker) -> VariableTracker:
-        """iter(value)."""
-        return self.realize(value).iterate(self)  # type: ignore[arg-type]
-
-    def unpack(self, value: VariableTracker) -> list[VariableTracker]:
-        """list(value)."""
-        return self.realize(value).unpack(self)  # type: ignore[arg-type]
-
-    def is_same(self, left: VariableTracker, right: VariableTracker) -> bool:
-        """`left is right`."""
-        left, right = self.realize(left), self.realize(right)
-        if left is right:
-            return True
-        try:
-            return left.real() is right.real()
-        except NotConstant:
-            return False
-
-
-def _comes_first(right: VariableTracker, left: VariableTracker) -> bool:
-    """Is the right operand of a subclass of the left one's class, so that its (reflected) method is asked first?"""
-    from .variables.user_defined import UserObjectVariable
-
-    if not isinstance(right, UserObjectVariable) or not isinstance(left, UserObjectVariable):
-        return False
-    return right.cls is not left.cls and issubclass(right.cls, left.cls)
-
-
-_BINARY_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "** or pow()", "matmul": "@", "and_": "&", "or_": "|",
-                   "xor": "^", "lshift": "<<", "rshift": ">>"}  # fmt: skip
-SYMBOLS = {**_BINARY_SYMBOLS, **{"i" + name.strip("_"): symbol.split()[0] + "=" for name, symbol in _BINARY_SYMBOLS.items()}, "neg": "-", "pos": "+",
-           "invert": "~"}  # fmt: skip
+_BINARY_SYMBOLS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "pow": "** or pow()",
+    "matmul": "@",
+    "and_": "&",
+    "or_": "|",
+    "xor": "^",
+    "lshift": "<<",
+    "rshift": ">>",
+}
+SYMBOLS = {
+    **_BINARY_SYMBOLS,
+    **{"i" + name.strip("_"): symbol.split()[0] + "=" for name, symbol in _BINARY_SYMBOLS.items()},
+    "neg": "-",
+    "pos": "+",
+    "invert": "~",
+}
 PLAIN_FORM: dict[Callable[..., Any], Callable[..., Any]] = {
     getattr(operator, "i" + name): getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 } | {
