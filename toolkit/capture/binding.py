@@ -114,6 +114,10 @@ def _too_many(parameters: Parameters, given: int, keyword_only: list[str]) -> st
     count, optional = len(parameters.positional), len(parameters.defaults)
     takes = f"from {count - optional} to {count}" if optional else str(count)
     plural = "" if takes == "1" else "s"
-    also = f" positional argument{'s' * (given != 1)} (and {len(keyword_only)} keyword-only argument{'s' * (len(keyword_only) != 1)})" if keyword_only else ""
+    also = (
+        f" positional argument{'s' * (given != 1)} (and {len(keyword_only)} keyword-only argument{'s' * (len(keyword_only) != 1)})"
+        if keyword_only
+        else ""
+    )
     verb = "was" if given == 1 and not keyword_only else "were"
     return f"{parameters.name}() takes {takes} positional argument{plural} but {given}{also} {verb} given"

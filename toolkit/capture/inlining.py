@@ -10,17 +10,28 @@ from types import FunctionType
 from . import marks
 
 # Modules (and everything below them) whose functions act on the process, the clock, files, threads, or on torch's own machinery.
-_MACHINERY = (
-    "_pytest", "asyncio", "atexit", "concurrent", "ctypes", "faulthandler", "gc", "importlib", "io", "linecache", "logging", "multiprocessing", "os",
-    "pathlib", "pdb", "pickle", "posixpath", "random", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time", "traceback",
-    "tracemalloc", "warnings", "weakref", "torch._dynamo", "torch._export", "torch._functorch", "torch._higher_order_ops", "torch._inductor", "torch._library",
-    "torch._logging", "torch._ops", "torch._prims", "torch._subclasses", "torch._tensor_str", "torch.ao", "torch.autograd", "torch.cuda", "torch.distributed",
-    "torch.export", "torch.func", "torch.fx", "torch.hub", "torch.jit", "torch.library", "torch.multiprocessing", "torch.onnx", "torch.overrides",
-    "torch.profiler", "torch.random", "torch.serialization", "torch.storage", "torch.utils.data", "torch.utils.hooks", "numpy", "scipy", "pandas", "matplotlib",
-    "IPython", "ipykernel", "triton", "sympy",
-)  # fmt: skip
-_SEEN_THROUGH = ("torch.autograd.grad_mode", "torch.cuda.amp", "torch.autograd.profiler", "torch._functorch.apis", "torch._functorch.eager_transforms",
-                 "torch._functorch.vmap", "torch._functorch.utils", "torch._functorch.pytree_hacks", "torch._functorch.functional_call", "torch.func")  # inside the machinery, yet plain Python
+_MACHINERY_TEXT = """
+    _pytest asyncio atexit concurrent ctypes faulthandler gc importlib io linecache logging multiprocessing os pathlib
+    pdb pickle posixpath random shutil signal socket subprocess tempfile threading time traceback tracemalloc warnings
+    weakref torch._dynamo torch._export torch._functorch torch._higher_order_ops torch._inductor torch._library
+    torch._logging torch._ops torch._prims torch._subclasses torch._tensor_str torch.ao torch.autograd torch.cuda
+    torch.distributed torch.export torch.func torch.fx torch.hub torch.jit torch.library torch.multiprocessing
+    torch.onnx torch.overrides torch.profiler torch.random torch.serialization torch.storage torch.utils.data
+    torch.utils.hooks numpy scipy pandas matplotlib IPython ipykernel triton sympy
+"""
+_MACHINERY = tuple(_MACHINERY_TEXT.split())
+_SEEN_THROUGH = (
+    "torch.autograd.grad_mode",
+    "torch.cuda.amp",
+    "torch.autograd.profiler",
+    "torch._functorch.apis",
+    "torch._functorch.eager_transforms",
+    "torch._functorch.vmap",
+    "torch._functorch.utils",
+    "torch._functorch.pytree_hacks",
+    "torch._functorch.functional_call",
+    "torch.func",
+)  # inside the machinery, yet plain Python
 _OURS = __name__.rpartition(".")[0].rpartition(".")[0] + "."  # fuselab.toolkit.
 
 

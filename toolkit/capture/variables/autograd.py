@@ -60,7 +60,9 @@ def _assume_stateless(tx: Interpreter, function: Any, seen: set[Any]) -> None:
     if not isinstance(function, types.FunctionType) or function in seen or function.__module__.startswith("torch."):
         return
     seen.add(function)
-    if _ACTS & set(function.__code__.co_names) or any(i.opname in _WRITES and i.argval not in function.__code__.co_cellvars for i in dis.get_instructions(function)):
+    if _ACTS & set(function.__code__.co_names) or any(
+        i.opname in _WRITES and i.argval not in function.__code__.co_cellvars for i in dis.get_instructions(function)
+    ):
         tx.break_graph("side-effect", f"{function.__qualname__} of an autograd.Function has side effects")
     for value, source in _outside_values(function):
         if isinstance(value, ATOMS):
@@ -82,9 +84,17 @@ def _outside_values(function: types.FunctionType) -> Iterator[tuple[Any, Source]
 
 
 @rule(torch.utils.checkpoint.checkpoint)
-def _checkpoint(tx: Interpreter, function: VariableTracker, *args: VariableTracker, use_reentrant: VariableTracker | None = None,
-                context_fn: VariableTracker | None = None, determinism_check: VariableTracker | None = None, debug: VariableTracker | None = None,
-                preserve_rng_state: VariableTracker | None = None, early_stop: VariableTracker | None = None,
-                **kwargs: VariableTracker) -> VariableTracker:
+def _checkpoint(
+    tx: Interpreter,
+    function: VariableTracker,
+    *args: VariableTracker,
+    use_reentrant: VariableTracker | None = None,
+    context_fn: VariableTracker | None = None,
+    determinism_check: VariableTracker | None = None,
+    debug: VariableTracker | None = None,
+    preserve_rng_state: VariableTracker | None = None,
+    early_stop: VariableTracker | None = None,
+    **kwargs: VariableTracker,
+) -> VariableTracker:
     """What is recomputed is decided again by the partitioner; here it is a call."""
     return tx.call(function, list(args), kwargs)

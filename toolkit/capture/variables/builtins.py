@@ -16,13 +16,14 @@ from ..source import AttrSource, ConstSource, Source
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .classes import is_instance, is_subclass
 from .containers import ListVariable, RangeVariable, SequenceVariable, TupleVariable, sorted_values
+from .instance_dict import InstanceDictVariable
 from .iterators import CallIteratorVariable, ReversedVariable
 from .methods import BuiltinMethodVariable
 from .rules import PURE, RULES, apply_rule, fold_if_constant, none_given, rule
 from .shape import SymbolicVariable
 from .slots import call_slot
 from .text import format_value, text_of
-from .user_defined import InstanceDictVariable, UserObjectVariable
+from .user_defined import UserObjectVariable
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -31,10 +32,35 @@ if TYPE_CHECKING:
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 KINDS = (types.BuiltinFunctionType, types.MethodWrapperType, *DESCRIPTORS, operator.itemgetter, operator.attrgetter, operator.methodcaller)
 
-PURE.update((
-    abs, ascii, bin, chr, divmod, format, hash, hex, oct, ord, pow, repr, round, callable, operator.index, operator.concat, operator.countOf, operator.indexOf,
-    str.maketrans, bytes.fromhex, bytes.maketrans, float.fromhex, float.__getformat__, int.from_bytes, dict.fromkeys,
-))  # fmt: skip
+PURE.update(
+    (
+        abs,
+        ascii,
+        bin,
+        chr,
+        divmod,
+        format,
+        hash,
+        hex,
+        oct,
+        ord,
+        pow,
+        repr,
+        round,
+        callable,
+        operator.index,
+        operator.concat,
+        operator.countOf,
+        operator.indexOf,
+        str.maketrans,
+        bytes.fromhex,
+        bytes.maketrans,
+        float.fromhex,
+        float.__getformat__,
+        int.from_bytes,
+        dict.fromkeys,
+    )
+)
 
 
 class BuiltinVariable(VariableTracker):
@@ -94,7 +120,7 @@ def is_pure(function: Any) -> bool:
         return False
 
 
-# -- attributes -------------------------------------------------------------------------------------------------------------
+# -- attributes -------------------------------------------------------------------------------------------------------
 
 
 def _name(tx: Interpreter, name: VariableTracker) -> str:
@@ -159,7 +185,7 @@ def _id(tx: Interpreter, value: VariableTracker) -> VariableTracker:
         real = value.real()
     except NotConstant:
         real = None
-    if real is None or tx.effects.known(real) is not value and not isinstance(value, BuiltinVariable):
+    if real is None or (tx.effects.known(real) is not value and not isinstance(value, BuiltinVariable)):
         return tx.break_graph("unsupported-call", f"id() of {value.describe()}")
     if value.source is not None and not isinstance(value.source, ConstSource):
         tx.guard(GuardKind.ID_IS, value.source, real)
@@ -182,7 +208,7 @@ def _globals(tx: Interpreter) -> VariableTracker | None:
     return tx.break_graph("unsupported-call", "globals() is called")
 
 
-# -- iteration ---------------------------------------------------------------------------------------------------------------
+# -- iteration --------------------------------------------------------------------------------------------------------
 
 
 @rule(len)
@@ -224,7 +250,9 @@ def _reversed(tx: Interpreter, value: VariableTracker) -> VariableTracker:
 
 
 @rule(sorted)
-def _sorted(tx: Interpreter, value: VariableTracker, key: VariableTracker | None = None, reverse: VariableTracker | None = None) -> VariableTracker:
+def _sorted(
+    tx: Interpreter, value: VariableTracker, key: VariableTracker | None = None, reverse: VariableTracker | None = None
+) -> VariableTracker:
     return ListVariable(sorted_values(tx, tx.unpack(value), key, reverse))
 
 
@@ -261,7 +289,9 @@ def _sum(tx: Interpreter, value: VariableTracker, start: VariableTracker | None 
 def _extreme(op: str) -> Callable[..., VariableTracker]:
     name = "max" if op == ">" else "min"
 
-    def extreme(tx: Interpreter, *args: VariableTracker, key: VariableTracker | None = None, default: VariableTracker | None = None) -> VariableTracker:
+    def extreme(
+        tx: Interpreter, *args: VariableTracker, key: VariableTracker | None = None, default: VariableTracker | None = None
+    ) -> VariableTracker:
         values = tx.unpack(args[0]) if len(args) == 1 else list(args)
         if not values:
             return default if default is not None and len(args) == 1 else tx.fold(getattr(builtins, name), ())
@@ -281,7 +311,9 @@ def _extreme(op: str) -> Callable[..., VariableTracker]:
 
 def _symbolic_extreme(tx: Interpreter, name: str, a: VariableTracker, b: VariableTracker) -> VariableTracker | None:
     """min and max of symbolic sizes stay symbolic, without a guard on which is larger."""
-    if not any(isinstance(v, SymbolicVariable) for v in (a, b)) or not all(v.is_constant() or isinstance(v, SymbolicVariable) for v in (a, b)):
+    if not any(isinstance(v, SymbolicVariable) for v in (a, b)) or not all(
+        v.is_constant() or isinstance(v, SymbolicVariable) for v in (a, b)
+    ):
         return None
     return tx.graph.call_function(torch.sym_max if name == "max" else torch.sym_min, [a, b])
 
@@ -290,7 +322,7 @@ RULES[max] = _extreme(">")
 RULES[min] = _extreme("<")
 
 
-# -- numbers and text --------------------------------------------------------------------------------------------------------
+# -- numbers and text -------------------------------------------------------------------------------------------------
 
 
 @rule(abs)
@@ -314,13 +346,15 @@ def _is_tensor(value: VariableTracker) -> bool:
 
 @rule(divmod)
 def _divmod(tx: Interpreter, a: VariableTracker, b: VariableTracker) -> VariableTracker | None:
-    if a.is_constant() and b.is_constant() or isinstance(a, UserObjectVariable):
+    if (a.is_constant() and b.is_constant()) or isinstance(a, UserObjectVariable):
         return None
     return TupleVariable([tx.binary(operator.floordiv, a, b), tx.binary(operator.mod, a, b)])
 
 
 @rule(pow)
-def _pow(tx: Interpreter, base: VariableTracker, exponent: VariableTracker, modulus: VariableTracker | None = None) -> VariableTracker | None:
+def _pow(
+    tx: Interpreter, base: VariableTracker, exponent: VariableTracker, modulus: VariableTracker | None = None
+) -> VariableTracker | None:
     return tx.binary(operator.pow, base, exponent) if none_given(modulus) else None
 
 
@@ -334,7 +368,7 @@ def _format(tx: Interpreter, value: VariableTracker, spec: VariableTracker | Non
     return format_value(tx, value, "", spec if spec is not None else tx.wrap_constant(""))
 
 
-# -- what acts on the world ----------------------------------------------------------------------------------------------------
+# -- what acts on the world -------------------------------------------------------------------------------------------
 
 
 def _breaks(id: str, what: str) -> Callable[..., VariableTracker]:
@@ -351,7 +385,7 @@ for _acting in (eval, exec, compile, locals, dir, builtins.__import__, breakpoin
     RULES[_acting] = _breaks("unsupported-call", f"{_acting.__name__}()")
 
 
-# -- operator ------------------------------------------------------------------------------------------------------------------
+# -- operator ---------------------------------------------------------------------------------------------------------
 
 
 def _binary_rule(op: Callable[..., Any]) -> Callable[..., VariableTracker]:
@@ -366,7 +400,7 @@ def _unary_rule(op: Callable[..., Any]) -> Callable[..., VariableTracker]:
     return lambda tx, a: tx.unary(op, a)
 
 
-for _op in "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift".split():
+for _op in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift"]:
     RULES[getattr(operator, _op)] = _binary_rule(getattr(operator, _op))
     RULES[getattr(operator, "i" + _op.rstrip("_"))] = _binary_rule(getattr(operator, "i" + _op.rstrip("_")))
 for _op, _symbol in {"lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">="}.items():
@@ -424,7 +458,7 @@ for _made in (object, list, dict, tuple, set, frozenset, str, int, float, BaseEx
     RULES[_made.__new__] = _new
 
 
-# -- handlers -------------------------------------------------------------------------------------------------------------------
+# -- handlers ---------------------------------------------------------------------------------------------------------
 
 
 def wrap_builtin(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
@@ -432,7 +466,9 @@ def wrap_builtin(tx: Interpreter, value: object, source: Source) -> VariableTrac
     if not isinstance(value, KINDS):
         return None
     owner = getattr(value, "__self__", None)
-    if isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType) and not isinstance(owner, types.ModuleType | type | type(None)):
+    if isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType) and not isinstance(
+        owner, types.ModuleType | type | type(None)
+    ):
         tx.guard(GuardKind.TYPE_IS, source, type(value))
         tx.guard(GuardKind.CONSTANT_EQUALS, AttrSource(source, "__name__"), value.__name__)  # type: ignore[attr-defined]
         return BuiltinMethodVariable(tx.wrap(owner, AttrSource(source, "__self__")), value.__name__)  # type: ignore[attr-defined]

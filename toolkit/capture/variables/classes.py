@@ -152,9 +152,10 @@ def _class_dict(tx: Interpreter, cls: type) -> VariableTracker:
 
 
 def _annotations(tx: Interpreter, cls: type) -> VariableTracker:
-    if "__annotations__" not in cls.__dict__:
+    found = vars(cls).get("__annotations__")
+    if found is None:
         return tx.wrap_constant({})
-    return tx.wrap(cls.__dict__["__annotations__"], DictAttrSource(class_source(cls), "__annotations__"))
+    return tx.wrap(found, DictAttrSource(class_source(cls), "__annotations__"))
 
 
 _CLASS_FACTS: dict[str, Callable[[Any, Any], VariableTracker]] = {
@@ -179,7 +180,7 @@ def class_attribute(tx: Interpreter, instance: VariableTracker, cls: type, name:
     return bind_to(tx, found, instance, tx.wrap_constant(cls))
 
 
-# -- super ------------------------------------------------------------------------------------------------------------------
+# -- super ------------------------------------------------------------------------------------------------------------
 
 
 class SuperVariable(VariableTracker):
@@ -210,7 +211,7 @@ class SuperVariable(VariableTracker):
         return bind_to(tx, found, None if is_class else self.instance, tx.wrap_constant(start))
 
 
-# -- questions about classes ---------------------------------------------------------------------------------------------------
+# -- questions about classes ------------------------------------------------------------------------------------------
 
 
 def is_instance(tx: Interpreter, value: VariableTracker, classes: VariableTracker) -> VariableTracker:
@@ -280,7 +281,7 @@ def flat_classes(tx: Interpreter, classes: VariableTracker) -> list[type]:
     return [real]
 
 
-# -- handlers -------------------------------------------------------------------------------------------------------------------
+# -- handlers ---------------------------------------------------------------------------------------------------------
 
 
 def wrap_class(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
@@ -288,4 +289,3 @@ def wrap_class(tx: Interpreter, value: object, source: Source) -> VariableTracke
         return None
     tx.guard(GuardKind.ID_IS, source, value)
     return ClassVariable(value, source if isinstance(source, ConstSource) else class_source(value))
-

@@ -132,7 +132,9 @@ def _ordered_dict(tx: Interpreter, value: VariableTracker | None = None, /, **na
 
 
 @rule(collections.defaultdict)
-def _default_dict(tx: Interpreter, factory: VariableTracker | None = None, value: VariableTracker | None = None, /, **named: VariableTracker) -> VariableTracker:
+def _default_dict(
+    tx: Interpreter, factory: VariableTracker | None = None, value: VariableTracker | None = None, /, **named: VariableTracker
+) -> VariableTracker:
     made = DictVariable(kind=collections.defaultdict, factory=factory or tx.wrap_constant(None))
     made.method_update(tx, value, **named)
     return made
@@ -143,14 +145,20 @@ def _mapping_proxy(tx: Interpreter, value: VariableTracker) -> VariableTracker:
     return tx.break_graph("unsupported-call", "a mapping proxy is made")
 
 
+def _as_number(tx: Interpreter, value: VariableTracker) -> VariableTracker:
+    """What `__index__` of a user's object gives."""
+    if not isinstance(value, UserObjectVariable):
+        return value
+    method = value.special(tx, "__index__")
+    return tx.realize(tx.call(method, [])) if method is not None else value.base or value
+
+
 @rule(range)
 def _range(tx: Interpreter, *bounds: VariableTracker) -> VariableTracker:
     """Bounds that are symbolic sizes become numbers: the loop is unrolled."""
     plain = []
-    for bound in bounds:
-        if isinstance(bound, UserObjectVariable):
-            method = bound.special(tx, "__index__")
-            bound = tx.realize(tx.call(method, [])) if method is not None else bound.base or bound
+    for given in bounds:
+        bound = _as_number(tx, given)
         if issubclass(bound.python_type(), torch.Tensor):
             tx.break_graph("data-dependent-value", f"the range of a loop is {bound.describe()}")
         plain.append(index_of(tx, bound))
@@ -168,7 +176,7 @@ def _slice(tx: Interpreter, *parts: VariableTracker) -> VariableTracker:
     return SliceVariable(start, stop, step)
 
 
-# -- iterators ----------------------------------------------------------------------------------------------------------------
+# -- iterators --------------------------------------------------------------------------------------------------------
 
 
 @rule(enumerate)
@@ -191,7 +199,7 @@ def _filter(tx: Interpreter, function: VariableTracker, iterable: VariableTracke
     return FilterVariable(None if none_given(function) else function, tx.iterate(iterable))
 
 
-# -- functions, methods, classes --------------------------------------------------------------------------------------------------
+# -- functions, methods, classes --------------------------------------------------------------------------------------
 
 
 @rule(functools.partial)
@@ -243,7 +251,7 @@ def _super(tx: Interpreter, cls: VariableTracker | None = None, instance: Variab
 
 def _is_super_of(cls: VariableTracker, instance: VariableTracker) -> bool:
     kind = instance.python_type()
-    return issubclass(kind, cls.real()) or issubclass(kind, type) and issubclass(instance.real(), cls.real())
+    return issubclass(kind, cls.real()) or (issubclass(kind, type) and issubclass(instance.real(), cls.real()))
 
 
 @rule(property)

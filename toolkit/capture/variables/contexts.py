@@ -38,7 +38,7 @@ def _special(tx: Interpreter, manager: VariableTracker, name: str) -> VariableTr
     return found
 
 
-# -- state of torch --------------------------------------------------------------------------------------------------------------
+# -- state of torch ---------------------------------------------------------------------------------------------------
 
 
 def changes_state(function: Callable[..., Any]) -> torch_calls.Rule:
@@ -58,9 +58,14 @@ def changes_state(function: Callable[..., Any]) -> torch_calls.Rule:
 
 
 _STATE = (
-    torch._C._set_grad_enabled, torch.set_autocast_enabled, torch.set_autocast_dtype, torch.set_autocast_cache_enabled, torch.autocast_increment_nesting,
-    torch.autocast_decrement_nesting, torch.clear_autocast_cache,
-)  # fmt: skip
+    torch._C._set_grad_enabled,
+    torch.set_autocast_enabled,
+    torch.set_autocast_dtype,
+    torch.set_autocast_cache_enabled,
+    torch.autocast_increment_nesting,
+    torch.autocast_decrement_nesting,
+    torch.clear_autocast_cache,
+)
 torch_calls.RULES.update({function: changes_state(function) for function in _STATE})
 
 # What the code of torch's context managers asks, answered once and for all.
@@ -74,7 +79,7 @@ def _folded(function: Callable[..., Any]) -> torch_calls.Rule:
 torch_calls.RULES.update({function: _folded(function) for function in _ASKED})
 
 
-# -- contexts without effect on what is computed ------------------------------------------------------------------------------------
+# -- contexts without effect on what is computed ----------------------------------------------------------------------
 
 
 class NullContextVariable(VariableTracker):

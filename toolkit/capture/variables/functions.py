@@ -16,8 +16,19 @@ from ..binding import Parameters, bind
 from ..effects import DELETED
 from ..guards import GuardKind
 from ..inlining import refusal
-from ..source import AttrSource, ConstSource, DefaultsSource, DictAttrSource, FunctionClosureSource, GlobalSource, KwDefaultsSource
-from ..source import MethodFunctionSource, MethodSelfSource, Source, TupleItemSource
+from ..source import (
+    AttrSource,
+    ConstSource,
+    DefaultsSource,
+    DictAttrSource,
+    FunctionClosureSource,
+    GlobalSource,
+    KwDefaultsSource,
+    MethodFunctionSource,
+    MethodSelfSource,
+    Source,
+    TupleItemSource,
+)
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from .cells import CellVariable, existing_cell
 from .containers import TupleVariable
@@ -84,7 +95,7 @@ class FunctionVariable(VariableTracker):
         if name == "__call__":
             return self
         if name == "__dict__":
-            from .user_defined import InstanceDictVariable
+            from .instance_dict import InstanceDictVariable
 
             return InstanceDictVariable(self)
         return self.own_attr(tx, name)
@@ -201,8 +212,14 @@ class NestedFunctionVariable(FunctionVariable):
         return self.cells
 
     def own_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        known = {"__name__": self.code.co_name, "__qualname__": self.qualname, "__module__": self.namespace.get("__name__"), "__code__": self.code,
-                 "__doc__": _docstring(self.code), "__type_params__": ()}  # fmt: skip
+        known = {
+            "__name__": self.code.co_name,
+            "__qualname__": self.qualname,
+            "__module__": self.namespace.get("__name__"),
+            "__code__": self.code,
+            "__doc__": _docstring(self.code),
+            "__type_params__": (),
+        }
         if name in known:
             return tx.wrap_constant(known[name])
         part = self._part(tx, name)
@@ -232,7 +249,7 @@ class NestedFunctionVariable(FunctionVariable):
             made.put(tx, tx.realize(key), value)
         return made
 
-    # -- outside the graph ------------------------------------------------------------------------------------------------
+    # -- outside the graph --------------------------------------------------------------------------------------------
 
     def rebuild(self, out: Rebuilder) -> None:
         out.load_object(FunctionType)
@@ -501,8 +518,13 @@ def _own_names(tx: Interpreter, function: VariableTracker) -> list[str]:
 
 
 @rule(functools.update_wrapper)
-def update_wrapper(tx: Interpreter, wrapper: VariableTracker, wrapped: VariableTracker, assigned: VariableTracker | None = None,
-                   updated: VariableTracker | None = None) -> VariableTracker | None:
+def update_wrapper(
+    tx: Interpreter,
+    wrapper: VariableTracker,
+    wrapped: VariableTracker,
+    assigned: VariableTracker | None = None,
+    updated: VariableTracker | None = None,
+) -> VariableTracker | None:
     """functools.update_wrapper with its default lists: names, doc, and the wrapped function's own attributes."""
     copied = [n.constant() for n in updated.unpack(tx)] if updated is not None else ["__dict__"]
     if copied not in ([], ["__dict__"]):
@@ -517,7 +539,7 @@ def update_wrapper(tx: Interpreter, wrapper: VariableTracker, wrapped: VariableT
     return wrapper
 
 
-# -- handlers -----------------------------------------------------------------------------------------------------------
+# -- handlers ---------------------------------------------------------------------------------------------------------
 
 
 def wrap_function(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:

@@ -23,11 +23,26 @@ from .tensor import TensorVariable
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
 
-_LEVELS = ("_grad_increment_nesting", "_grad_decrement_nesting", "_vmap_increment_nesting", "_vmap_decrement_nesting", "_jvp_increment_nesting",
-           "_jvp_decrement_nesting", "set_inplace_requires_grad_allowed", "set_fwd_grad_enabled")  # fmt: skip
+_LEVELS = (
+    "_grad_increment_nesting",
+    "_grad_decrement_nesting",
+    "_vmap_increment_nesting",
+    "_vmap_decrement_nesting",
+    "_jvp_increment_nesting",
+    "_jvp_decrement_nesting",
+    "set_inplace_requires_grad_allowed",
+    "set_fwd_grad_enabled",
+)
 _WRAPPERS = ("_wrap_for_grad", "_unwrap_for_grad", "_add_batch_dim", "_remove_batch_dim")
 _STATE_QUESTIONS = ("get_inplace_requires_grad_allowed", "maybe_current_level", "get_fwd_grad_enabled")
-_TENSOR_QUESTIONS = ("is_batchedtensor", "is_gradtrackingtensor", "is_functorch_wrapped_tensor", "maybe_get_level", "maybe_get_bdim", "is_legacy_batchedtensor")
+_TENSOR_QUESTIONS = (
+    "is_batchedtensor",
+    "is_gradtrackingtensor",
+    "is_functorch_wrapped_tensor",
+    "maybe_get_level",
+    "maybe_get_bdim",
+    "is_legacy_batchedtensor",
+)
 
 
 def _named(names: Sequence[str]) -> list[Any]:
@@ -67,8 +82,13 @@ torch_calls.RULES.update({f: _asked(f) for f in _named(_STATE_QUESTIONS)})
 torch_calls.RULES.update({f: _of_tensor(f) for f in _named(_TENSOR_QUESTIONS)})
 
 
-def gradients(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], grad_outputs: Any = None, retain_graph: bool = False,
-              create_graph: bool = True) -> tuple[torch.Tensor, ...]:
+def gradients(
+    outputs: Sequence[torch.Tensor],
+    inputs: Sequence[torch.Tensor],
+    grad_outputs: Any = None,
+    retain_graph: bool = False,
+    create_graph: bool = True,
+) -> tuple[torch.Tensor, ...]:
     """What a node of the graph runs for torch.autograd.grad inside a transform: gradients of every input, zeros where there is none."""
     pairs = [(out, None if grad_outputs is None else grad_outputs[n]) for n, out in enumerate(outputs) if out.requires_grad]
     if not pairs:

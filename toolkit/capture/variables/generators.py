@@ -41,7 +41,7 @@ class GeneratorVariable(IteratorVariable):
     def describe(self) -> str:
         return f"generator {self.child.code.co_name}"
 
-    # -- running ----------------------------------------------------------------------------------------------------------
+    # -- running ------------------------------------------------------------------------------------------------------
 
     def advance(self, tx: Interpreter) -> VariableTracker:
         return self.send(tx, tx.wrap_constant(None))
@@ -115,7 +115,7 @@ class GeneratorVariable(IteratorVariable):
             tx.raise_error(StopIteration)
         tx.raise_error(StopIteration, value)
 
-    # -- yield from ---------------------------------------------------------------------------------------------------------
+    # -- yield from ---------------------------------------------------------------------------------------------------
 
     def _delegate(self) -> VariableTracker | None:
         """The object a pending `yield from` awaits."""
@@ -148,12 +148,17 @@ class GeneratorVariable(IteratorVariable):
         self.child.push(end.get_attr(tx, "value"))
         self.child.jump(send.target)
 
-    # -- as an object -------------------------------------------------------------------------------------------------------
+    # -- as an object -------------------------------------------------------------------------------------------------
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         code = self.child.code
-        known = {"__name__": code.co_name, "__qualname__": code.co_qualname, "gi_code": code, "gi_running": self.state == inspect.GEN_RUNNING,
-                 "gi_suspended": self.state == inspect.GEN_SUSPENDED}  # fmt: skip
+        known = {
+            "__name__": code.co_name,
+            "__qualname__": code.co_qualname,
+            "gi_code": code,
+            "gi_running": self.state == inspect.GEN_RUNNING,
+            "gi_suspended": self.state == inspect.GEN_SUSPENDED,
+        }
         if name in known:
             return tx.wrap_constant(known[name])
         if name == "gi_yieldfrom":
@@ -174,7 +179,7 @@ class GeneratorVariable(IteratorVariable):
     def _thrown(self, tx: Interpreter, args: list[VariableTracker]) -> VariableTracker:
         """throw(error), throw(kind), or the old throw(kind, value, traceback)."""
         given = args[1] if len(args) > 1 else None
-        if given is None or given.is_constant() and given.constant() is None:
+        if given is None or (given.is_constant() and given.constant() is None):
             return as_instance(tx, args[0])
         return given if issubclass(given.python_type(), BaseException) else tx.call(args[0], [given])
 

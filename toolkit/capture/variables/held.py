@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
 
+_TYPING = ("_GenericAlias", "_SpecialForm", "_UnionGenericAlias", "_SpecialGenericAlias", "_TupleType", "_CallableType", "_AnyMeta")
 KINDS = (
-    re.Pattern, re.Match, types.UnionType, types.GenericAlias, type(typing.List[int]), type(typing.Union), type(typing.Optional[int]), typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple,  # noqa: UP006, UP045
-    dataclasses.Field, inspect.Parameter, inspect.Signature, type(dataclasses.MISSING), torch.finfo, torch.iinfo, type(typing.Any),
-    type(typing.Sequence), type(typing.Tuple), type(typing.Callable),  # noqa: UP006
-)  # fmt: skip
+    *(kind for name in _TYPING if isinstance(kind := getattr(typing, name, None), type)),
+    *(typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, types.UnionType, types.GenericAlias),
+    *(re.Pattern, re.Match, dataclasses.Field, type(dataclasses.MISSING), inspect.Parameter, inspect.Signature),
+    *(torch.finfo, torch.iinfo),
+)
 
 
 class HeldVariable(VariableTracker):
@@ -102,7 +104,9 @@ class _HeldMethod(VariableTracker):
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         if not all(v.is_constant() for v in (*args, *kwargs.values())):
-            tx.break_graph("unsupported-call", f"{self.name}() of {self.owner.describe()} is called with values that are not known while tracing")
+            tx.break_graph(
+                "unsupported-call", f"{self.name}() of {self.owner.describe()} is called with values that are not known while tracing"
+            )
         return tx.fold(getattr(self.owner.value, self.name), *[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()})
 
     def rebuild(self, out: Rebuilder) -> None:

@@ -88,14 +88,16 @@ def _new_exception(tx: Interpreter, cls: type[BaseException], args: Args, kwargs
     if not is_plain_exception(cls):
         kwargs = {}
     unknown = [name for name in kwargs if not hasattr(cls, name)]
-    if unknown or kwargs and not issubclass(cls, AttributeError | NameError | ImportError):
+    if unknown or (kwargs and not issubclass(cls, AttributeError | NameError | ImportError)):
         tx.raise_error(TypeError, f"{cls.__name__}() takes no keyword arguments")
     return ExceptionVariable(cls, [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()})
 
 
 def _group_kind(tx: Interpreter, cls: type[BaseException], args: Args) -> type[BaseException]:
     """A group of nothing but Exceptions is an ExceptionGroup. What cannot be a group is left to Python to refuse."""
-    members = [tx.realize(m).python_type() for m in tx.unpack(args[1])] if len(args) == 2 and tx.realize(args[0]).python_type() is str else []
+    members = (
+        [tx.realize(m).python_type() for m in tx.unpack(args[1])] if len(args) == 2 and tx.realize(args[0]).python_type() is str else []
+    )
     if not members or not all(issubclass(kind, BaseException) for kind in members):
         tx.break_graph("exception", f"a {cls.__name__} is made of what cannot be in one")
     if all(issubclass(kind, Exception) for kind in members):
@@ -111,7 +113,7 @@ def _plain_object(tx: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Var
         tx.break_graph("unsupported-call", f"an instance of {cls.__qualname__} is made")
     if (args or kwargs) and cls.__init__ is object.__init__ and new is object:
         tx.raise_error(TypeError, f"{cls.__name__}() takes no arguments")
-    if issubclass(cls, torch.Tensor) or cls.__flags__ & (1 << 8) and cls is not object:
+    if issubclass(cls, torch.Tensor) or (cls.__flags__ & (1 << 8) and cls is not object):
         tx.break_graph("unsupported-call", f"an instance of {cls.__qualname__} is made")
     return UserObjectVariable(cls)
 
@@ -145,4 +147,6 @@ def _refuse_abstract(tx: Interpreter, cls: type) -> None:
     names = sorted(cls.__abstractmethods__)  # type: ignore[attr-defined]
     methods = ", ".join(f"'{n}'" for n in names)
     plural = "s" if len(names) > 1 else ""
-    tx.raise_error(TypeError, f"Can't instantiate abstract class {cls.__name__} without an implementation for abstract method{plural} {methods}")
+    tx.raise_error(
+        TypeError, f"Can't instantiate abstract class {cls.__name__} without an implementation for abstract method{plural} {methods}"
+    )

@@ -436,7 +436,7 @@ class IndexIteratorVariable(IteratorVariable):
 
 
 class StepsVariable(IteratorVariable):
-    """An iterator told as a generator over trackers (most of itertools). It cannot leave the trace half used: the graph breaks where it was made."""
+    """An iterator told as a generator over trackers (most of itertools). Half used, it cannot leave: the graph breaks where it was made."""
 
     def __init__(self, tx: Interpreter, kind: type, steps: Iterator[VariableTracker]) -> None:
         super().__init__()
@@ -479,9 +479,12 @@ class CallIteratorVariable(IteratorVariable):
         return self.function, self.sentinel
 
 
-# -- iterators that existed before ----------------------------------------------------------------------------------------
+# -- iterators that existed before ------------------------------------------------------------------------------------
 
-_INDEXED = tuple(type(iter(c)) for c in ([], (), range(0), {}, {}.values(), {}.items(), "")) + (type(iter("é")), type(iter(set())), type(reversed([])))
+_INDEXED = (
+    *(type(iter(c)) for c in ([], (), range(0), {}, {}.values(), {}.items(), "", "\u00e9", set())),
+    type(reversed([])),
+)
 
 
 def remaining(iterator: Any) -> list[Any]:

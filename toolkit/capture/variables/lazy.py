@@ -112,7 +112,9 @@ def _repeat(tx: Interpreter, value: VariableTracker, times: VariableTracker | No
 
 
 @steps(itertools.accumulate)
-def _accumulate(tx: Interpreter, iterable: VariableTracker, func: VariableTracker | None = None, *, initial: VariableTracker | None = None) -> Steps:
+def _accumulate(
+    tx: Interpreter, iterable: VariableTracker, func: VariableTracker | None = None, *, initial: VariableTracker | None = None
+) -> Steps:
     iterator = tx.iterate(iterable)
     total = None if none_given(initial) else initial
     if total is None and (total := take(tx, iterator)) is None:
@@ -230,7 +232,7 @@ def _tee(tx: Interpreter, iterable: VariableTracker, n: VariableTracker | None =
     return TupleVariable([StepsVariable(tx, itertools._tee, copy()) for _ in range(count)])  # type: ignore[attr-defined]
 
 
-# -- from whole pools ------------------------------------------------------------------------------------------------------------
+# -- from whole pools -------------------------------------------------------------------------------------------------
 
 
 @rule(itertools.product)

@@ -26,8 +26,19 @@ if TYPE_CHECKING:
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: classes of C
 _volatile: weakref.WeakSet[type] = weakref.WeakSet()
 # What a class guard covers with its identity; other values have insides of their own.
-_SETTLED = (*ATOMS, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, staticmethod, classmethod,
-            property, type, types.MemberDescriptorType, types.GetSetDescriptorType)  # fmt: skip
+_SETTLED = (
+    *ATOMS,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    staticmethod,
+    classmethod,
+    property,
+    type,
+    types.MemberDescriptorType,
+    types.GetSetDescriptorType,
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,7 @@ def note_volatile(cls: type) -> None:
         raise Restart
 
 
-# -- binding --------------------------------------------------------------------------------------------------------------
+# -- binding ----------------------------------------------------------------------------------------------------------
 
 
 def bind_to(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:

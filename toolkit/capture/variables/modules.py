@@ -22,8 +22,9 @@ from .dicts import DictVariable
 from .functions import BoundMethodVariable
 from .iterators import ItemsIteratorVariable, SequenceIteratorVariable
 from .lookup import find
+from .object_memory import own_dict
 from .rules import RULES
-from .user_defined import UserObjectVariable, own_dict
+from .user_defined import UserObjectVariable
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -33,6 +34,7 @@ _OWN_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forw
 _GLOBAL_HOOKS = ("_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks")
 Module = torch.nn.Module
 Named = tuple[str, VariableTracker]
+_EMPTY, _YES = ConstantVariable(""), ConstantVariable(True)
 
 
 class ModuleVariable(UserObjectVariable):
@@ -82,9 +84,13 @@ class ModuleVariable(UserObjectVariable):
         return made
 
     def own(self, tx: Interpreter, name: str) -> VariableTracker | None:
-        return self.table(tx, name) if name in TABLES and tx.effects.load_attr(self, name) is None and self.value is not None else super().own(tx, name)
+        return (
+            self.table(tx, name)
+            if name in TABLES and tx.effects.load_attr(self, name) is None and self.value is not None
+            else super().own(tx, name)
+        )
 
-    # -- writing ------------------------------------------------------------------------------------------------------------
+    # -- writing ------------------------------------------------------------------------------------------------------
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
         """Plain values take the short way that nn.Module.__setattr__ ends with; others go through it."""
@@ -100,9 +106,11 @@ class ModuleVariable(UserObjectVariable):
         return not any(self.table(tx, t).named(tx, name) for t in TABLES if self._has_table(tx, t))
 
     def _has_table(self, tx: Interpreter, name: str) -> bool:
-        return tx.effects.load_attr(self, name) not in (None, DELETED) or name in (own_dict(self.value) or {} if self.value is not None else {})
+        return tx.effects.load_attr(self, name) not in (None, DELETED) or name in (
+            own_dict(self.value) or {} if self.value is not None else {}
+        )
 
-    # -- calling --------------------------------------------------------------------------------------------------------------
+    # -- calling ------------------------------------------------------------------------------------------------------
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         entry = find(tx, self.cls, "__call__")
@@ -126,7 +134,7 @@ class ModuleVariable(UserObjectVariable):
         tx.guard(GuardKind.LENGTH_IS, DictAttrSource(self.source, name), len(real or ()))
         return bool(real)
 
-    # -- containers of modules ------------------------------------------------------------------------------------------------
+    # -- containers of modules ----------------------------------------------------------------------------------------
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
         method = find(tx, self.cls, "__iter__")
@@ -151,7 +159,7 @@ def _has_global_hooks(tx: Interpreter, name: str) -> bool:
     return bool(real)
 
 
-# -- walks: named_parameters() and its family, without running their generators ---------------------------------------------------
+# -- walks: named_parameters() and its family, without running their generators ---------------------------------------
 
 
 def _modules_below(tx: Interpreter, root: ModuleVariable, prefix: str, seen: set[VariableTracker]) -> Iterator[Named]:
@@ -198,8 +206,13 @@ def _pair(named: Named) -> VariableTracker:
 
 
 def _named_walk(table: str) -> Callable[..., VariableTracker | None]:
-    def walk(tx: Interpreter, root: ModuleVariable, prefix: Any = ConstantVariable(""), recurse: Any = ConstantVariable(True),
-             remove_duplicate: Any = ConstantVariable(True)) -> VariableTracker | None:
+    def walk(
+        tx: Interpreter,
+        root: ModuleVariable,
+        prefix: Any = _EMPTY,
+        recurse: Any = _YES,
+        remove_duplicate: Any = _YES,
+    ) -> VariableTracker | None:
         if not _is_usual_tree(tx, root, "named_" + table.strip("_")):
             return None
         found = _members(table)(tx, root, prefix.constant(), recurse.constant(), remove_duplicate.constant())
@@ -209,7 +222,7 @@ def _named_walk(table: str) -> Callable[..., VariableTracker | None]:
 
 
 def _plain_walk(table: str) -> Callable[..., VariableTracker | None]:
-    def walk(tx: Interpreter, root: ModuleVariable, recurse: Any = ConstantVariable(True)) -> VariableTracker | None:
+    def walk(tx: Interpreter, root: ModuleVariable, recurse: Any = _YES) -> VariableTracker | None:
         if not _is_usual_tree(tx, root, "named_" + table.strip("_")):
             return None
         return _generator([v for _, v in _members(table)(tx, root, "", recurse.constant(), True) or ()])
@@ -223,8 +236,13 @@ def _is_usual_tree(tx: Interpreter, root: ModuleVariable, name: str) -> bool:
     return all(getattr(root.cls, n, None) is getattr(Module, n, None) for n in names)
 
 
-def _named_modules(tx: Interpreter, root: ModuleVariable, memo: Any = None, prefix: Any = ConstantVariable(""),
-                   remove_duplicate: Any = ConstantVariable(True)) -> VariableTracker | None:
+def _named_modules(
+    tx: Interpreter,
+    root: ModuleVariable,
+    memo: Any = None,
+    prefix: Any = _EMPTY,
+    remove_duplicate: Any = _YES,
+) -> VariableTracker | None:
     if memo is not None or not remove_duplicate.constant():
         return None
     return _generator([_pair(n) for n in _modules_below(tx, root, prefix.constant(), set())])
@@ -255,7 +273,7 @@ RULES.update({
 })  # fmt: skip
 
 
-# -- handlers -------------------------------------------------------------------------------------------------------------------
+# -- handlers ---------------------------------------------------------------------------------------------------------
 
 
 def wrap_module(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
@@ -263,4 +281,3 @@ def wrap_module(tx: Interpreter, value: object, source: Source) -> VariableTrack
         return None
     tx.guard(GuardKind.TYPE_IS, source, type(value))
     return ModuleVariable(type(value), value, source)
-

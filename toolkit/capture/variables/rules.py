@@ -39,7 +39,9 @@ def apply_rule(tx: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Va
     try:
         return found(tx, *[tx.realize(a) for a in args], **{k: tx.realize(v) for k, v in kwargs.items()})
     except NotConstant as unknown:
-        tx.break_graph("unsupported-call", f"{getattr(function, '__qualname__', function)} is called with {unknown}, which is not known while tracing")
+        tx.break_graph(
+            "unsupported-call", f"{getattr(function, '__qualname__', function)} is called with {unknown}, which is not known while tracing"
+        )
     except TypeError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # not arguments that the rule takes
             tx.break_graph("unsupported-call", f"{getattr(function, '__qualname__', function)} is called with arguments it may not take")
@@ -59,4 +61,4 @@ def fold_if_constant(tx: Interpreter, function: Any, args: Args, kwargs: Kwargs)
 
 def none_given(value: VariableTracker | None) -> bool:
     """Is an optional argument missing, or None?"""
-    return value is None or value.is_constant() and value.constant() is None
+    return value is None or (value.is_constant() and value.constant() is None)

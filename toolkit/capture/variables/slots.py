@@ -55,7 +55,11 @@ def _operation(tx: Interpreter, receiver: VariableTracker, name: str, rest: list
     if not (name.startswith("__") and name.endswith("__")):
         return None
     if plain in _COMPARE:
-        return tx.compare(_COMPARE[plain], receiver, rest[0]) if receiver.python_type() is rest[0].python_type() else tx.wrap_constant(NotImplemented)
+        return (
+            tx.compare(_COMPARE[plain], receiver, rest[0])
+            if receiver.python_type() is rest[0].python_type()
+            else tx.wrap_constant(NotImplemented)
+        )
     op: Callable[..., Any] | None = getattr(operator, f"__{plain}__", None)
     if op is not None and plain in _BINARY and len(rest) == 1:
         return receiver.binary(tx, getattr(operator, plain.rstrip("_"), op), rest[0]) or tx.wrap_constant(NotImplemented)
@@ -120,7 +124,7 @@ def _fill_dict(tx: Interpreter, receiver: UserObjectVariable, rest: list[Variabl
         (receiver if ordered else receiver.base).set_item(tx, key, tx.realize(value))
 
 
-# -- object's own slots --------------------------------------------------------------------------------------------------------
+# -- object's own slots -----------------------------------------------------------------------------------------------
 
 
 def _setattr(tx: Interpreter, receiver: Any, name: VariableTracker, value: VariableTracker) -> VariableTracker:

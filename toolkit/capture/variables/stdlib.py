@@ -36,11 +36,13 @@ if TYPE_CHECKING:
 
 PURE.update((logging.getLogger, inspect.getmodule, sys.intern, sys.getsizeof, types.resolve_bases, inspect.isclass, inspect.isfunction))
 
-# -- functools ----------------------------------------------------------------------------------------------------------------
+# -- functools --------------------------------------------------------------------------------------------------------
 
 
 @rule(functools.reduce)
-def _reduce(tx: Interpreter, function: VariableTracker, iterable: VariableTracker, initial: VariableTracker | None = None) -> VariableTracker:
+def _reduce(
+    tx: Interpreter, function: VariableTracker, iterable: VariableTracker, initial: VariableTracker | None = None
+) -> VariableTracker:
     iterator = tx.iterate(iterable)
     total = initial if initial is not None else take(tx, iterator)
     if total is None:
@@ -50,7 +52,7 @@ def _reduce(tx: Interpreter, function: VariableTracker, iterable: VariableTracke
     return total
 
 
-# -- collections -----------------------------------------------------------------------------------------------------------------
+# -- collections ------------------------------------------------------------------------------------------------------
 
 
 @rule(collections._count_elements)  # type: ignore[attr-defined]
@@ -61,7 +63,7 @@ def _count_elements(tx: Interpreter, counts: VariableTracker, iterable: Variable
     return tx.wrap_constant(None)
 
 
-# -- copy ----------------------------------------------------------------------------------------------------------------------------
+# -- copy -------------------------------------------------------------------------------------------------------------
 
 
 @rule(copy.copy)
@@ -75,7 +77,16 @@ def _copy(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
 
 def _copy_object(tx: Interpreter, value: UserObjectVariable, part: Callable[[VariableTracker], VariableTracker]) -> VariableTracker | None:
     """A new instance with the same attributes, where copying means that."""
-    hooks = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+    hooks = (
+        "__copy__",
+        "__deepcopy__",
+        "__reduce__",
+        "__reduce_ex__",
+        "__getstate__",
+        "__setstate__",
+        "__getnewargs__",
+        "__getnewargs_ex__",
+    )
     if value.base is not None or any(value.special(tx, h) is not None for h in hooks) or hasattr(value.cls, "__slots__"):
         return tx.break_graph("unsupported-call", f"{value.describe()} is copied")
     made = UserObjectVariable(value.cls)
@@ -112,7 +123,12 @@ def _deep_parts(tx: Interpreter, value: VariableTracker, memo: dict[VariableTrac
         copied = memo[value] = DictVariable(kind=value.kind)
         copied.entries = {k: (_deep(tx, key, memo), _deep(tx, v, memo)) for k, (key, v) in value.entries.items()}
         return copied
-    if isinstance(value, TensorVariable) and type(value) is TensorVariable and value.python_type() is torch.Tensor and not value.example.requires_grad:
+    if (
+        isinstance(value, TensorVariable)
+        and type(value) is TensorVariable
+        and value.python_type() is torch.Tensor
+        and not value.example.requires_grad
+    ):
         return tx.graph.call_method("clone", [value])
     if isinstance(value, UserObjectVariable):
         copy_ = _copy_object(tx, value, lambda part: _deep(tx, part, memo))
@@ -124,7 +140,7 @@ def _deep_parts(tx: Interpreter, value: VariableTracker, memo: dict[VariableTrac
     return tx.break_graph("unsupported-call", f"{value.describe()} is copied deeply")
 
 
-# -- dataclasses -----------------------------------------------------------------------------------------------------------------------
+# -- dataclasses ------------------------------------------------------------------------------------------------------
 
 
 @rule(dataclasses.fields)
@@ -135,7 +151,7 @@ def _fields(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
     return TupleVariable([tx.wrap_constant(f) for f in dataclasses.fields(kind)])
 
 
-# -- inspect -----------------------------------------------------------------------------------------------------------------------------
+# -- inspect ----------------------------------------------------------------------------------------------------------
 
 
 @rule(inspect.signature)
@@ -157,7 +173,7 @@ def wrap_proxy(tx: Interpreter, value: object, source: Any) -> VariableTracker |
     return made
 
 
-# -- logging (warnings: messages.py) -------------------------------------------------------------------------------------------------------------------
+# -- logging (warnings: messages.py) ----------------------------------------------------------------------------------
 
 
 _LEVELS = {logging.Logger.debug: logging.DEBUG, logging.Logger.info: logging.INFO, logging.Logger.warning: logging.WARNING,
@@ -187,7 +203,7 @@ def _is_enabled(tx: Interpreter, logger: VariableTracker, level: VariableTracker
 
 RULES.update({function: _log(level, function.__name__) for function, level in _LEVELS.items()})
 
-# -- math ---------------------------------------------------------------------------------------------------------------------------------------
+# -- math -------------------------------------------------------------------------------------------------------------
 
 
 @rule(math.prod)
@@ -198,7 +214,7 @@ def _prod(tx: Interpreter, values: VariableTracker, *, start: VariableTracker | 
     return total
 
 
-# -- exceptions being handled ----------------------------------------------------------------------------------------------------
+# -- exceptions being handled -----------------------------------------------------------------------------------------
 
 
 @rule(sys.exc_info)
@@ -212,7 +228,7 @@ def _exception(tx: Interpreter) -> VariableTracker:
     return tx.trace.handled or tx.wrap_constant(None)
 
 
-# -- random and time ------------------------------------------------------------------------------------------------------------------------------
+# -- random and time --------------------------------------------------------------------------------------------------
 
 
 def _state_of(module: types.ModuleType, id: str) -> None:
@@ -233,7 +249,7 @@ _state_of(time, "unsupported-call")
 _state_of(random, "random-state")
 
 
-# -- weakref ------------------------------------------------------------------------------------------------------------------------------------------
+# -- weakref ----------------------------------------------------------------------------------------------------------
 
 
 class WeakrefVariable(VariableTracker):

@@ -7,7 +7,6 @@ A new object has everything there. `base` is the list, dict, tuple, ... that an 
 from __future__ import annotations
 
 import collections
-import enum
 import operator
 import sys
 import types
@@ -17,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from ..breaks import Observed
 from ..effects import DELETED
 from ..guards import GuardKind
-from ..source import AttrSource, CallSource, ConstSource, DictAttrSource, InstanceDictSource, Source, TupleItemSource
-from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
+from ..source import AttrSource, ConstSource, DictAttrSource, InstanceDictSource, Source
+from .base import Args, Kwargs, NotConstant, VariableTracker
 from .classes import SuperVariable, class_attribute
-from .constant import constant_variable
-from .containers import ListVariable, TupleVariable
 from .dicts import DictVariable
 from .functions import BoundMethodVariable
+from .instance_dict import InstanceDictVariable
 from .lookup import Found, bind_to, find, inside
+from .object_memory import fill_base, own_dict, restore
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -32,7 +31,21 @@ if TYPE_CHECKING:
 
 NOT_IMPLEMENTED = NotImplemented
 _NO_DICT = " and no __dict__ for setting new attributes" if sys.version_info >= (3, 13) else ""
-_BASES = (collections.OrderedDict, collections.defaultdict, dict, list, tuple, set, frozenset, str, int, float, complex, bytes, BaseException)
+_BASES = (
+    collections.OrderedDict,
+    collections.defaultdict,
+    dict,
+    list,
+    tuple,
+    set,
+    frozenset,
+    str,
+    int,
+    float,
+    complex,
+    bytes,
+    BaseException,
+)
 _SLOT_KINDS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType, types.ClassMethodDescriptorType)
 
 
@@ -66,7 +79,7 @@ class UserObjectVariable(VariableTracker):
             raise NotConstant(self.describe())
         return self.value
 
-    # -- attributes ---------------------------------------------------------------------------------------------------------
+    # -- attributes ---------------------------------------------------------------------------------------------------
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         """As LOAD_ATTR: `__getattribute__`, and `__getattr__` if that raises AttributeError."""
@@ -204,7 +217,7 @@ class UserObjectVariable(VariableTracker):
             tx.raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
         tx.effects.store_attr(self, name, DELETED)
 
-    # -- special methods ----------------------------------------------------------------------------------------------------
+    # -- special methods ----------------------------------------------------------------------------------------------
 
     def special(self, tx: Interpreter, name: str) -> VariableTracker | None:
         """`type(self).name` bound to self, if it is written in Python; None if it is a built-in type's own, or not there."""
@@ -359,7 +372,7 @@ class UserObjectVariable(VariableTracker):
         fields = [f.name for f in self.cls.__dataclass_fields__.values() if (f.compare if f.hash is None else f.hash)]  # type: ignore[attr-defined]
         return self.cls, tuple(tx.get_attr(self, name).key(tx) for name in fields)
 
-    # -- as an argument of graph operations -------------------------------------------------------------------------------------
+    # -- as an argument of graph operations ---------------------------------------------------------------------------
 
     def proxy(self, tx: Interpreter) -> Any:
         """Subclasses of built-in values stand for those; other objects cannot be in a graph."""
@@ -370,7 +383,7 @@ class UserObjectVariable(VariableTracker):
             return self.base.proxy(tx)
         return tx.break_graph("unsupported-argument", f"{self.describe()} is an argument of a torch operation")
 
-    # -- coming back ------------------------------------------------------------------------------------------------------------
+    # -- coming back --------------------------------------------------------------------------------------------------
 
     def parts(self) -> Sequence[VariableTracker]:
         return self.base.parts() if self.base is not None else ()
@@ -407,7 +420,7 @@ class UserObjectVariable(VariableTracker):
             out.value(value)
         out.emit.build_map(len(kept))
         remade = out.trace.effects.remade(self)
-        out.emit.load_const(tuple(name for name in stored if name not in kept or name in remade and self.source is not None))
+        out.emit.load_const(tuple(name for name in stored if name not in kept or (name in remade and self.source is not None)))
         out.emit.call(3)
         out.emit.pop_top()
 
@@ -425,242 +438,4 @@ def _generated(function: Any) -> bool:
     return isinstance(function, types.FunctionType) and function.__code__.co_filename == "<string>"
 
 
-def own_dict(value: object) -> dict[str, Any] | None:
-    """The `__dict__` of an instance, without running code of its class."""
-    try:
-        found = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return None
-    return found if type(found) is dict else None
-
-
-def restore(obj: object, attributes: dict[str, Any], deleted: tuple[str, ...]) -> None:
-    """Take `deleted` from `obj`, then give it these attributes as object.__setattr__ would, without running setters of its class."""
-    for name in deleted:
-        slot = _member(type(obj), name)
-        if slot is None:
-            object.__getattribute__(obj, "__dict__").pop(name, None)
-        elif hasattr(obj, name):
-            slot.__delete__(obj)
-    for name, value in attributes.items():
-        slot = _member(type(obj), name)
-        if slot is not None:
-            slot.__set__(obj, value)
-        else:
-            object.__getattribute__(obj, "__dict__")[name] = value
-
-
-def _member(cls: type, name: str) -> Any:
-    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
-    return found if isinstance(found, types.MemberDescriptorType) else None
-
-
-def _has_slot(cls: type, name: str) -> bool:
-    """Is `name` kept elsewhere than in the `__dict__` of instances?"""
-    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
-    return isinstance(found, types.MemberDescriptorType | types.GetSetDescriptorType)
-
-
-def fill_base(obj: Any, contents: Any) -> None:
-    """Put the items of a new list, dict or set into `obj`, an instance of a subclass, without running its methods."""
-    if isinstance(obj, list):
-        list.extend(obj, contents)
-    elif isinstance(obj, set):
-        set.update(obj, contents)
-    else:
-        put = collections.OrderedDict.__setitem__ if isinstance(obj, collections.OrderedDict) else dict.__setitem__
-        if isinstance(obj, collections.defaultdict):
-            obj.default_factory = contents.default_factory
-        for key, value in contents.items():
-            put(obj, key, value)
-
-
-# -- an object's __dict__ -------------------------------------------------------------------------------------------------------
-
-
-class InstanceDictVariable(DictVariable):
-    """`obj.__dict__`: reads see what the object holds now, writes are attribute writes."""
-
-    def __init__(self, owner: Any) -> None:
-        super().__init__()
-        self.owner = owner
-
-    def sync(self, tx: Interpreter) -> None:
-        """Bring `entries` to what the object holds; the order of an existing object's attributes is guarded."""
-        owner = self.owner
-        space = own_dict(owner.value) if owner.value is not None else {}
-        names = dict.fromkeys(space or ())
-        if owner.source is not None:
-            tx.guard(GuardKind.DICT_KEYS_ARE, InstanceDictSource(owner.source), tuple(names))
-        for name, value in tx.effects.attrs(owner).items():
-            if value is DELETED or name in tx.effects.remade(owner):
-                names.pop(name, None)
-            if value is not DELETED:
-                names.setdefault(name)
-        self.entries = {n: (tx.wrap_constant(n), owner.own(tx, n) or self._lazy(n)) for n in names if not _has_slot(owner.cls, n)}
-
-    def _lazy(self, name: str) -> VariableTracker:
-        return LazyVariable(self.owner.value.__dict__[name], DictAttrSource(self.owner.source, name))
-
-    def get(self, tx: Interpreter, key: VariableTracker) -> VariableTracker | None:
-        name = key.key(tx)
-        return self.owner.own(tx, name) if isinstance(name, str) else None
-
-    def put(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
-        tx.effects.store_attr(self.owner, key.constant(), tx.realize(value))
-
-    def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
-        return tx.wrap_constant(self.get(tx, item) is not None)
-
-    def del_item(self, tx: Interpreter, key: VariableTracker) -> None:
-        if self.get(tx, key) is None:
-            tx.raise_error(KeyError, key)
-        tx.effects.store_attr(self.owner, key.constant(), DELETED)
-
-    def truth(self, tx: Interpreter) -> bool:
-        self.sync(tx)
-        return super().truth(tx)
-
-    def length(self, tx: Interpreter) -> int:
-        self.sync(tx)
-        return super().length(tx)
-
-    def unpack(self, tx: Interpreter) -> list[VariableTracker]:
-        self.sync(tx)
-        return super().unpack(tx)
-
-    def iterate(self, tx: Interpreter) -> VariableTracker:
-        self.sync(tx)
-        return super().iterate(tx)
-
-    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
-        self.sync(tx)
-        if isinstance(other, InstanceDictVariable):
-            other.sync(tx)
-        return super().compare(tx, op, other)
-
-    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "pop" and args:
-            return self._pop(tx, args)
-        if name in ("clear", "popitem", "move_to_end"):
-            tx.break_graph("side-effect", f"{name}() of {self.owner.describe()}.__dict__ is called")
-        self.sync(tx)
-        return super().call_method(tx, name, args, kwargs)
-
-    def _pop(self, tx: Interpreter, args: Args) -> VariableTracker:
-        found = self.get(tx, args[0])
-        if found is None:
-            return args[1] if len(args) > 1 else tx.raise_error(KeyError, args[0])
-        tx.effects.store_attr(self.owner, args[0].constant(), DELETED)
-        return found
-
-    def rebuild(self, out: Rebuilder) -> None:
-        out.value(self.owner)
-        out.emit.load_attr("__dict__")
-
-
-class EnumVariable(UserObjectVariable):
-    """A member of an enum: a constant, with the methods of its class."""
-
-    mutable = False
-
-    def is_constant(self) -> bool:
-        return True
-
-    def constant(self) -> Any:
-        return self.value
-
-    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        if name in ("value", "name", "_value_", "_name_"):
-            value = getattr(self.value, name)
-            return tx.wrap(value, ConstSource(value, f"{self.value}.{name}"))
-        return super().get_attr(tx, name)
-
-    def proxy(self, tx: Interpreter) -> Any:
-        return self.base.proxy(tx) if self.base is not None else super().proxy(tx)
-
-    def key(self, tx: Interpreter) -> Hashable:
-        return self.value  # type: ignore[return-value]
-
-    def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(self.value)
-
-
-# -- handlers -------------------------------------------------------------------------------------------------------------------
-
-
-def wrap_enum(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
-    if not isinstance(value, enum.Enum):
-        return None
-    tx.guard(GuardKind.ID_IS, source, value)
-    held = ConstSource(value, str(value))
-    return EnumVariable(type(value), value, held, wrap_base(tx, value, held))
-
-
-def wrap_object(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
-    """Handler, among the last: any object of a class written in Python. Its type is guarded, the rest when it is read."""
-    cls = type(value)
-    if cls.__flags__ & (1 << 8) or isinstance(value, BaseException):
-        return None
-    tx.guard(GuardKind.TYPE_IS, source, cls)
-    return UserObjectVariable(cls, value, source, wrap_base(tx, value, source))
-
-
-def wrap_base(tx: Interpreter, value: Any, source: Source) -> VariableTracker | None:
-    """The container or value inside an instance of a subclass of one."""
-    kind = base_kind(type(value))
-    if kind is object:
-        return None
-    if issubclass(kind, dict):
-        return _wrap_base_dict(tx, value, source, kind)
-    if kind in (list, tuple):
-        tx.guard(GuardKind.LENGTH_IS, CallSource(source, _plain(kind), kind.__name__), kind.__len__(value))
-        items = [LazyVariable(v, TupleItemSource(source, n)) for n, v in enumerate(kind.__iter__(value))]
-        return ListVariable(items, source) if kind is list else TupleVariable(items)
-    if kind in (str, int, float, complex, bytes):
-        tx.guard(GuardKind.CONSTANT_EQUALS, CallSource(source, _plain(kind), kind.__name__), _plain(kind)(value))
-        return constant_variable(_plain(kind)(value))
-    return tx.break_graph("unsupported-object", f"{source.text()} is a {type(value).__name__}, a subclass of {kind.__name__}")
-
-
-def _wrap_base_dict(tx: Interpreter, value: dict[Any, Any], source: Source, kind: type) -> VariableTracker:
-    keys = CallSource(source, _dict_keys, "list")
-    tx.guard(GuardKind.CALLABLE, keys, _keys_are(tuple(dict.keys(value))))
-    entries: dict[Hashable, tuple[VariableTracker, VariableTracker]] = {}
-    values = CallSource(source, _dict_values, "values of ")
-    for n, (k, v) in enumerate(dict.items(value)):
-        key = constant_variable(k) or tx.wrap(k, TupleItemSource(keys, n))
-        entries[key.key(tx)] = (key, LazyVariable(v, TupleItemSource(values, n)))
-    made = DictVariable(entries, kind, source)
-    if isinstance(value, collections.defaultdict):
-        made.factory = tx.wrap(value.default_factory, AttrSource(source, "default_factory"))
-    return made
-
-
-def _dict_keys(value: dict[Any, Any]) -> list[Any]:
-    return list(dict.keys(value))
-
-
-def _dict_values(value: dict[Any, Any]) -> list[Any]:
-    return list(dict.values(value))
-
-
-def _keys_are(expected: tuple[Any, ...]) -> Any:
-    from ..guards import Predicate
-
-    return Predicate(lambda found: tuple(found) == expected, f"keys {list(expected)}")
-
-
-_PLAIN: dict[type, Callable[[Any], Any]] = {
-    str: str.__str__, int: int.__int__, float: float.__float__, complex: complex.__complex__, bytes: bytes.__bytes__,
-    list: lambda value: list(list.__iter__(value)), tuple: lambda value: tuple(tuple.__iter__(value)),
-}  # fmt: skip
-
-
-def _plain(kind: type) -> Callable[[Any], Any]:
-    """An instance of a subclass as a plain `kind`."""
-    return _PLAIN[kind]
-
-
-__all__ = ["EnumVariable", "InstanceDictVariable", "SuperVariable", "UserObjectVariable", "base_kind", "class_attribute", "own_dict", "restore",
-           "wrap_enum", "wrap_object"]  # fmt: skip
+__all__ = ["SuperVariable", "UserObjectVariable", "base_kind", "callable_class", "class_attribute"]

@@ -35,6 +35,7 @@ def handlers() -> tuple[Handler, ...]:
         deques,
         dicts,
         exceptions,
+        existing,
         functions,
         functorch,
         getters,
@@ -47,7 +48,6 @@ def handlers() -> tuple[Handler, ...]:
         opaque,
         stdlib,
         tensor,
-        user_defined,
     )
 
     return (
@@ -74,8 +74,8 @@ def handlers() -> tuple[Handler, ...]:
         stdlib.wrap_proxy,
         stdlib.wrap_weakref,
         exceptions.wrap_exception,
-        user_defined.wrap_enum,
-        user_defined.wrap_object,
+        existing.wrap_enum,
+        existing.wrap_object,
     )
 
 

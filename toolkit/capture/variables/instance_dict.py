@@ -1,0 +1,97 @@
+"""`obj.__dict__`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..effects import DELETED
+from ..guards import GuardKind
+from ..source import DictAttrSource, InstanceDictSource
+from .base import Args, Kwargs, LazyVariable, VariableTracker
+from .dicts import DictVariable
+from .object_memory import has_slot, own_dict
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+
+
+class InstanceDictVariable(DictVariable):
+    """`obj.__dict__`: reads see what the object holds now, writes are attribute writes."""
+
+    def __init__(self, owner: Any) -> None:
+        super().__init__()
+        self.owner = owner
+
+    def sync(self, tx: Interpreter) -> None:
+        """Bring `entries` to what the object holds; the order of an existing object's attributes is guarded."""
+        owner = self.owner
+        space = own_dict(owner.value) if owner.value is not None else {}
+        names = dict.fromkeys(space or ())
+        if owner.source is not None:
+            tx.guard(GuardKind.DICT_KEYS_ARE, InstanceDictSource(owner.source), tuple(names))
+        for name, value in tx.effects.attrs(owner).items():
+            if value is DELETED or name in tx.effects.remade(owner):
+                names.pop(name, None)
+            if value is not DELETED:
+                names.setdefault(name)
+        self.entries = {n: (tx.wrap_constant(n), owner.own(tx, n) or self._lazy(n)) for n in names if not has_slot(owner.cls, n)}
+
+    def _lazy(self, name: str) -> VariableTracker:
+        return LazyVariable(self.owner.value.__dict__[name], DictAttrSource(self.owner.source, name))
+
+    def get(self, tx: Interpreter, key: VariableTracker) -> VariableTracker | None:
+        name = key.key(tx)
+        return self.owner.own(tx, name) if isinstance(name, str) else None
+
+    def put(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
+        tx.effects.store_attr(self.owner, key.constant(), tx.realize(value))
+
+    def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
+        return tx.wrap_constant(self.get(tx, item) is not None)
+
+    def del_item(self, tx: Interpreter, key: VariableTracker) -> None:
+        if self.get(tx, key) is None:
+            tx.raise_error(KeyError, key)
+        tx.effects.store_attr(self.owner, key.constant(), DELETED)
+
+    def truth(self, tx: Interpreter) -> bool:
+        self.sync(tx)
+        return super().truth(tx)
+
+    def length(self, tx: Interpreter) -> int:
+        self.sync(tx)
+        return super().length(tx)
+
+    def unpack(self, tx: Interpreter) -> list[VariableTracker]:
+        self.sync(tx)
+        return super().unpack(tx)
+
+    def iterate(self, tx: Interpreter) -> VariableTracker:
+        self.sync(tx)
+        return super().iterate(tx)
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        self.sync(tx)
+        if isinstance(other, InstanceDictVariable):
+            other.sync(tx)
+        return super().compare(tx, op, other)
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "pop" and args:
+            return self._pop(tx, args)
+        if name in ("clear", "popitem", "move_to_end"):
+            tx.break_graph("side-effect", f"{name}() of {self.owner.describe()}.__dict__ is called")
+        self.sync(tx)
+        return super().call_method(tx, name, args, kwargs)
+
+    def _pop(self, tx: Interpreter, args: Args) -> VariableTracker:
+        found = self.get(tx, args[0])
+        if found is None:
+            return args[1] if len(args) > 1 else tx.raise_error(KeyError, args[0])
+        tx.effects.store_attr(self.owner, args[0].constant(), DELETED)
+        return found
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.value(self.owner)
+        out.emit.load_attr("__dict__")
