@@ -152,7 +152,8 @@ class Pipeline:
             return aot.interpret(gm, list(values), kind)
         with opts.using(self.options), self.history.recording():
             try:
-                return self.load(self.program(gm, values))
+                run = self.load(self.program(gm, values))
+                return self.graphed(run, gm, values) if kind == "inference" and self.options.cuda_graphs else run
             except (NoCompiler, NoTriton) as error:
                 _warn_once(str(error))
             except BuildError:
@@ -197,6 +198,17 @@ class Pipeline:
             self.history.kernels.add(name, kernel)
         return artifact
 
+    def graphed(self, run: Any, gm: torch.fx.GraphModule, values: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
+        """`run` as a CUDA graph, if it may be one; on the CPU there is nothing to record."""
+        from .runtime.cuda_graphs import Graphed, refusal
+
+        if not any(isinstance(v, torch.Tensor) and v.is_cuda for v in values):
+            return run
+        reason = refusal(gm, values)
+        if reason:
+            emit(FellBack(op="a CUDA graph", reason=reason))
+        return run if reason else Graphed(run)
+
     def backend_on_cpu(self) -> str:
         """Of the CPU's kernels in a Triton program: C++, unless Triton is interpreted here."""
         return "cpp" if torch.cuda.is_available() and not self.options.triton_interpret else ""
@@ -216,7 +228,7 @@ def _options(backend: Backend, mode: str, changes: dict[str, Any] | Options | No
         raise UnknownBackend(backend, list(BACKENDS))
     base = changes if isinstance(changes, Options) else opts.current()
     implied = {"mode": mode, "cuda_graphs": mode in ("reduce-overhead", "max-autotune") or base.cuda_graphs,
-               "templates": mode.startswith("max-autotune") or base.templates}
+               "autotune": mode.startswith("max-autotune") or base.autotune}
     return opts.changed(base, **implied, **(changes if isinstance(changes, dict) else {}))
 
 

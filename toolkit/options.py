@@ -32,16 +32,14 @@ class Options:
     buffer_reuse: bool = True  # dead buffers are written again
     patterns: bool = True  # graph-level peephole rules
     constant_folding: bool = True
-    freezing: bool = False  # parameters are constants (inference only)
     recomputation: bool = True  # the partitioner may recompute instead of save
-    templates: bool = False  # matmul templates (Triton), chosen by autotuning
-    cuda_graphs: bool = False
+    autotune: bool = False  # try a few block sizes for each Triton kernel at its first launch
+    cuda_graphs: bool = False  # record inference graphs on a GPU and replay them, where that is safe
     verify: bool = False  # check each stage's product between passes
     cache: bool = True  # the disk cache
     cache_dir: str = ""  # "" is the platform's cache folder
     cpp_compiler: str = ""  # "" looks for g++, then clang++
     simd: bool = True  # omp simd loops and vector math in C++ kernels
-    threads: int = 0  # 0 is torch.get_num_threads()
     triton_interpret: bool = False  # run Triton kernels under its interpreter even when a GPU is there
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 import sympy
 import torch
@@ -68,6 +69,7 @@ class TritonKernel(TritonReductions, TritonOps, Walker):
         self.sizes: dict[str, None] = {}
         self.count: Counter[str] = Counter()
         self.at: dict[tuple[str, Expr, bool], sympy.Symbol] = {}
+        self.whole: list[str] = []  # blocks that divide their range, and have no mask
         self.extra: list[str] = []  # conditions of the masked bodies around
         self.inside_loop = self.asserts = self.again = False
         self._choose()
@@ -139,6 +141,7 @@ class TritonKernel(TritonReductions, TritonOps, Walker):
     def _bound(self, v: str, numel: Expr, block: int) -> str:
         """The name of the mask, or "" if every block is full."""
         if is_constant(numel) and int(numel) % block == 0:
+            self.whole.append(f"{v.upper()}BLOCK")
             return ""
         self.statement(f"{v}mask = {v} < {self.expr(numel)}")
         return f"{v}mask"
@@ -169,7 +172,8 @@ class TritonKernel(TritonReductions, TritonOps, Walker):
         from ..shapes.text import python
 
         blocks = {"XBLOCK": self.xblock} | ({"RBLOCK": self.rblock} if self.group.domain.r else {})
-        return {"xnumel": python(self.xnumel), "blocks": blocks, "warps": self.warps, "form": self._form(), "asserts": self.asserts}
+        return {"xnumel": python(self.xnumel), "blocks": blocks, "warps": self.warps, "form": self._form(), "asserts": self.asserts,
+                "whole": self.whole}
 
     def _form(self) -> str:
         return "pointwise" if not self.group.domain.r else "persistent" if self.persistent else "looped"
@@ -292,12 +296,13 @@ class TritonKernel(TritonReductions, TritonOps, Walker):
         text = self._shaped(expr)
         return Written(f"({text}).to({TYPES[compute_dtype(dtype)]})", compute_dtype(dtype), UNARY)
 
-    def indirect_indexing(self, value: Written, size: Expr, check: bool = True) -> sympy.Symbol:
+    def indirect_indexing(self, value: Written, size: Expr, check: bool | Literal["strict"] = True) -> sympy.Symbol:
         key = (value.text, size, check)
         if key not in self.at:
             self.at[key] = variable = symbol(self.fresh("at"))
             value, limit = self.named(value), self.expr(size)
-            self.statement(f"{variable} = tl.where({value.text} < 0, {value.text} + {limit}, {value.text})")
+            wrapped = value.text if check == "strict" else f"tl.where({value.text} < 0, {value.text} + {limit}, {value.text})"
+            self.statement(f"{variable} = {wrapped}")
             if check:
                 self._assert(f"(0 <= {variable}) & ({variable} < {limit})", INDEX_ERROR)
         return self.at[key]

@@ -33,6 +33,7 @@ class Artifact:
 
     def __init__(self, program: Program, launches: dict[str, Launch]) -> None:
         self.program, self.launches = program, launches
+        self.changes = 0  # how often a kernel was replaced
         self.inputs_of: dict[str, tuple[Any, ...]] = {}
         self.file = f"<fuselab wrapper {next(_numbers)}>"
         self._names: dict[str, Any] = {
@@ -58,6 +59,7 @@ class Artifact:
     def replace(self, name: str, launch: Launch) -> None:
         """From the next launch on, `launch` runs under the kernel's name."""
         self._names[self._known(name)] = launch
+        self.changes += 1
 
     def restore(self, name: str) -> None:
         """Back to the kernel as it was loaded."""

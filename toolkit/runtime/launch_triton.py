@@ -22,6 +22,7 @@ from .._torch import cuda_device_and_stream
 from ..codegen.kernel import Kernel
 from ..errors import KernelBuildFailed, NoTriton
 from ..events import KernelBuilt, KernelFailed, emit
+from . import autotune
 
 Launch = Callable[..., Any]
 INTERPRETED_BLOCK = 1 << 14  # elements of a program under the interpreter, where a program costs more than its elements
@@ -167,11 +168,15 @@ def _launcher(kernel: Kernel, function: Any) -> Launch:
 def _compiling(kernel: Kernel, function: Any, numel: Callable[..., int], blocks: dict[str, int], warps: int) -> Launch:
     """The first launch of each kind of arguments (aligned or not, sizes divisible or one) goes through Triton's front door, which compiles; later
     ones straight to the compiled kernel's launcher."""
-    block, values = blocks["XBLOCK"], tuple(blocks.values())
     looked_at = [i for i, a in enumerate(kernel.signature) if a.kind != "out"]  # what the wrapper allocates is aligned
     known: dict[Any, Any] = {}
     host = frozenset(kernel.launch.get("host", ()))  # numbers that lie in the CPU's memory
     current, stream_of = cuda_device_and_stream()
+    tuned = options.current().autotune
+
+    def through_front_door(config: autotune.Config, args: tuple[Any, ...]) -> Any:
+        block = config[0]["XBLOCK"]
+        return function[((numel(*args) + block - 1) // block,)](*args, **config[0], num_warps=config[1])
 
     def launch(*args: Any) -> None:
         n = numel(*args)
@@ -183,9 +188,11 @@ def _compiling(kernel: Kernel, function: Any, numel: Callable[..., int], blocks:
         key = (device, *[_kind(args[i]) for i in looked_at])
         found = known.get(key)
         if found is None:
-            known[key] = function[((n + block - 1) // block,)](*args, **blocks, num_warps=warps)
+            config = autotune.fastest(kernel, through_front_door, args) if tuned else (blocks, warps)
+            known[key] = through_front_door(config, args), config[0]["XBLOCK"], tuple(config[0].values())
             return
-        found.run((n + block - 1) // block, 1, 1, stream_of(device), found.function, found.packed_metadata, None, None, None, *args, *values)
+        made, block, values = found
+        made.run((n + block - 1) // block, 1, 1, stream_of(device), made.function, made.packed_metadata, None, None, None, *args, *values)
 
     return launch
 

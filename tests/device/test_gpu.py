@@ -1,0 +1,71 @@
+"""What only a GPU can show: modes that record and tune, graphs over two devices."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fuselab
+from fuselab.toolkit.events import FellBack, InternalFailure, Recorder
+
+pytestmark = [pytest.mark.device, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
+
+
+def mlp():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.LayerNorm(128), nn.Linear(128, 64)).cuda()
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+def test_every_mode_gives_eager_results_call_after_call(mode):
+    net = mlp()
+    f = fuselab.compile(net, mode=mode)
+    with torch.no_grad(), Recorder() as recorder:
+        kept = []
+        for _ in range(6):
+            x = torch.randn(32, 64, device="cuda")
+            kept.append((f(x), net(x)))
+    for found, expected in kept:  # earlier results are not written over
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+    assert not recorder.of(InternalFailure)
+
+
+def test_parameters_changed_in_place_are_seen_by_a_recorded_graph():
+    net, x = mlp(), torch.randn(32, 64, device="cuda")
+    f = fuselab.compile(net, mode="reduce-overhead")
+    with torch.no_grad():
+        for _ in range(4):
+            f(x)
+        net[0].weight.mul_(2)
+        torch.testing.assert_close(f(x), net(x), rtol=1e-3, atol=1e-3)
+
+
+def test_a_graph_that_writes_its_input_is_not_recorded():
+    def update(x):
+        x.add_(1)
+        return x * 2
+
+    f = fuselab.compile(update, mode="reduce-overhead")
+    x, y = torch.zeros(8, device="cuda"), torch.zeros(8, device="cuda")
+    with Recorder() as recorder:
+        for _ in range(3):
+            torch.testing.assert_close(f(x), update(y))
+    assert any(e.op == "a CUDA graph" for e in recorder.of(FellBack))
+
+
+def test_a_number_on_the_cpu_meets_tensors_on_the_gpu():
+    x, scale = torch.randn(33, 65, device="cuda"), torch.tensor(2.5)
+    f = fuselab.compile(lambda x, s: F.relu(x * s) + s)
+    torch.testing.assert_close(f(x, scale), F.relu(x * scale) + scale)
+
+
+def test_training_on_the_gpu_gives_eager_gradients_in_bfloat16():
+    net, x = mlp().bfloat16(), torch.randn(32, 64, device="cuda", dtype=torch.bfloat16)
+    fuselab.compile(net)(x).float().square().mean().backward()
+    mine = [p.grad.clone() for p in net.parameters()]
+    net.zero_grad()
+    net(x).float().square().mean().backward()
+    for a, p in zip(mine, net.parameters(), strict=True):
+        torch.testing.assert_close(a, p.grad, rtol=5e-2, atol=5e-3)
