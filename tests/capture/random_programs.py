@@ -3,6 +3,7 @@
 `program(choose)` gives the source of a module with a function `f(x, y, n, items, table, thing)`; `choose(options)` picks one. `trial`
 runs it plain and captured and says what differs: value, exception, arguments, globals. As a script: `random_programs.py COUNT [SEED]`.
 """
+# ruff: noqa: E501  the language as people write it
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """torch.func transforms are part of the graph."""
+# ruff: noqa: PLW0108  the language as people write it
 
 import pytest
 import torch

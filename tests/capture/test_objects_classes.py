@@ -1,4 +1,5 @@
 """Objects of classes written in Python: attributes, special methods, dataclasses, enums, subclasses of containers, super()."""
+# ruff: noqa: B008, B009, B905, C901, E501, PLR0124, PLR0915, PLW0108, UP042  the language as people write it
 
 import abc
 import collections

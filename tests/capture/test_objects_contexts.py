@@ -1,4 +1,5 @@
 """with blocks: torch's modes, contextlib, the user's own; and breaks inside them."""
+# ruff: noqa: B008, C901  the language as people write it
 
 import contextlib
 

@@ -1,4 +1,5 @@
 """Functions as objects: binding, closures, partials, decorators, generators, and functions that leave the trace."""
+# ruff: noqa: C901, E501, PIE804, PLC3002, PLR0915, PLW0108, UP033  the language as people write it
 
 import functools
 

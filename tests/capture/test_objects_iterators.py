@@ -1,4 +1,5 @@
 """Iterators: built-in ones, itertools, iterators that existed before, iterators that leave the trace."""
+# ruff: noqa: B008, B905, C901, E501, RUF017  the language as people write it
 
 import itertools
 import operator
