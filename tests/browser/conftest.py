@@ -179,3 +179,15 @@ class Notebook:
 @pytest.fixture
 def open_notebook(lab, page):
     return lambda name, *cells: Notebook(page, lab, name, cells)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A picture of the page where a test failed."""
+    report = (yield).get_result()
+    page = getattr(item, "funcargs", {}).get("page")
+    if report.when == "call" and report.failed and page is not None:
+        path = item.config.rootpath / "build" / f"{item.name}.png"
+        path.parent.mkdir(exist_ok=True)
+        page.screenshot(path=path)
+        print(f"see {path}; errors of the page: {page.errors[:5]}")

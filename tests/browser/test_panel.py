@@ -5,44 +5,46 @@ from __future__ import annotations
 import time
 
 SETUP = """%load_ext fuselab
-import torch, time
-import notebook_fakes
-from fuselab.toolkit import driver
-driver.compile = notebook_fakes.FakeCompiled"""
-DEFINE = """%%compile -q
+import torch, time"""
+DEFINE = """%%compile -q --backend cpp
 def f(x):
+    return x * 2 + 1
+y = f(torch.ones(8))"""
+BUSY = """%%compile -q
+def one(x):
     print("a side effect")
-    return x.exp()"""
-BUSY = """for n in range(1, 7):
-    f(torch.zeros(n)); time.sleep(0.5)
+    return x.exp()
+def two(x): return x.exp() + 2
+def three(x): return x.exp() + 3
+for call in (one, two, three, two):
+    call(torch.ones(8)); time.sleep(1)
 done = True"""
+STATE = "k = next(iter(f.kernels.values())); print(k.edited, f(torch.ones(8))[0])"
 
 
 def tab(page, name):
     page.locator(f".fl-tab[data-tab={name}]").click()
 
 
-def settle(page, selector, text, limit=10_000):
+def settle(page, selector, text, limit=20_000):
     page.wait_for_function("([s, t]) => document.querySelector(s)?.textContent.includes(t)", arg=[selector, text], timeout=limit)
 
 
 def test_the_panel_fills_while_a_cell_runs(open_notebook, page):
-    nb = open_notebook("live.ipynb", SETUP, DEFINE, "%fuselab", BUSY)
-    for i in range(3):
-        nb.run(i)
+    nb = open_notebook("live.ipynb", SETUP, "%fuselab", BUSY)
+    nb.run(0), nb.run(1)
     page.wait_for_selector(".fl-panel")
     assert "Nothing is compiled yet" in page.locator(".fl-page").inner_text()
-    nb.start(3)
+    nb.start(2)
     seen = set()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while time.monotonic() < end:
-        rows, prompt = page.locator(".fl-compilation").count(), nb.prompt(3)
-        if prompt == "[*]:":
-            seen.add(rows)
-        elif rows == 6:
+        rows, prompt = page.locator(".fl-compilation").count(), nb.prompt(2)
+        if prompt != "[*]:":
             break
+        seen.add(rows)
         time.sleep(0.05)
-    assert {2, 3, 4, 5} <= seen
+    assert len(seen - {0}) >= 3, seen
     tab(page, "breaks")
     card = page.locator(".fl-break").first.inner_text()
     assert "line 3" in card and 'print("a side effect")' in card and "Try" in card
@@ -57,33 +59,33 @@ def edit(page, text):
 
 
 def test_an_edited_kernel_is_checked_and_reverted(open_notebook, page):
-    nb = open_notebook(
-        "kernel.ipynb", SETUP, DEFINE + "\nf(torch.zeros(1));", "%fuselab", "k = f.kernels['softmax_0']; print(repr(k.source))"
-    )
+    nb = open_notebook("kernel.ipynb", SETUP, DEFINE, "%fuselab", STATE)
     for i in range(3):
         nb.run(i)
     tab(page, "kernels")
-    page.wait_for_function("document.querySelector('.fl-area')?.value.includes('exp(x[i])')")
+    page.wait_for_function("document.querySelector('.fl-area')?.value.includes('2.0f + 1.0f')")
     cells = page.locator(".jp-Notebook .jp-CodeCell").count()
+    source = page.locator(".fl-area").input_value()
 
-    edit(page, "y = wrong")
+    edit(page, source.replace("1.0f", "5.0f"))
     page.locator(".fl-button", has_text="Check").click()
-    settle(page, ".fl-result", "differs in 64 of 64 elements")
+    settle(page, ".fl-result", "8 of 8 elements")
     page.locator(".fl-button", has_text="Run").click()
     settle(page, ".fl-result", "the working kernel stays")
-    assert "exp(x[i])" in nb.run(3)
+    assert nb.run(3).strip().endswith("False tensor(3.)")
 
-    edit(page, "y = faster")
+    edit(page, source.replace("2.0f + 1.0f", "2.0f + 0.5f + 0.5f"))
     page.keyboard.press("Control+Enter")
     settle(page, ".fl-result", "in use")
-    assert "'y = faster'" in nb.run(3)
+    assert nb.run(3).strip().endswith("True tensor(3.)")
     page.locator(".fl-button", has_text="Benchmark").click()
-    settle(page, ".fl-result", "1.20 times as fast")
+    settle(page, ".fl-result", "µs")
 
-    edit(page, "fine\nbad!")
+    edit(page, "// mine\n" + source.replace("2.0f", "nothing"))
     page.keyboard.press("Control+Enter")
-    settle(page, ".fl-result", "line 2: does not build: stray '!' in program")
-    assert page.locator(".fl-bad-line").inner_text().strip() == "2"
+    settle(page, ".fl-result", "does not build")
+    line = 2 + source[: source.index("2.0f")].count("\n")
+    assert page.locator(".fl-bad-line").inner_text().strip() == str(line)
     page.keyboard.press("Shift+Enter")
     page.locator(".fl-button", has_text="Revert").focus()
     page.keyboard.press("b")
@@ -93,19 +95,20 @@ def test_an_edited_kernel_is_checked_and_reverted(open_notebook, page):
 
     page.keyboard.press("Enter")
     settle(page, ".fl-result", "the original is in use")
-    assert "exp(x[i])" in page.locator(".fl-area").input_value() and "exp(x[i])" in nb.run(3)
+    assert page.locator(".fl-area").input_value() == source and nb.run(3).strip().endswith("False tensor(3.)")
     assert page.outside == [] and page.errors == []
 
 
-def test_the_panel_answers_while_a_cell_runs_and_survives_a_reload(open_notebook, page, lab):
-    nb = open_notebook("busy.ipynb", SETUP, DEFINE + "\nf(torch.zeros(1));", "%fuselab", "time.sleep(12)")
+def test_the_panel_answers_around_a_running_cell_and_survives_a_reload(open_notebook, page, lab):
+    nb = open_notebook("busy.ipynb", SETUP, DEFINE, "%fuselab", "time.sleep(6)")
     for i in range(3):
         nb.run(i)
     nb.start(3)
     page.locator(".fl-compilation").first.click()
     page.locator(".fl-inner summary", has_text="Graph").click()
-    settle(page, "[data-body] pre", "y = exp(x)")
-    assert nb.prompt(3) == "[*]:"
+    settle(
+        page, "[data-body] pre", "mul = x * 2", limit=60_000
+    )  # at once where JupyterLab gives the panel a subshell, else when the cell ends
     nb.wait(3)
     nb.cell(3).locator(".jp-InputArea-editor").click()
     page.keyboard.press("Control+s")
