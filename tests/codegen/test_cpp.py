@@ -179,3 +179,11 @@ GOLDEN = {
 def test_source_is_what_a_person_would_write(name, golden):
     made = agrees(*GOLDEN[name], tolerance=1e-4)
     golden(f"cpp/{name}.txt", f"{made.schedule}\n\n{made.program}")
+
+
+def test_adding_beside_a_reduction_of_two_loops_adds_once():
+    def fn(x, y, i):
+        added = x.clone().index_add_(0, i, x)
+        return added, y.amax(1) + x.argmin(1)
+
+    agrees(fn, r(260, 30), r(260, 30), ints(0, 260, 260))

@@ -52,7 +52,7 @@ class CppMemory(CppOps):
         self.forget(name)
         self.overwritten.add(name)
         if mode == "atomic_add":
-            return self._add(name, index, value)
+            return self._add(name, index, value) if self.final else None
         stage = self.group.stages[self.node]
         used_later = (
             self.loads[(name, index, stage)] or (self.node.level == "outer" and name in self.internal) or self.read_after(name, stage)

@@ -130,11 +130,17 @@ def plan_fusion(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Alignment | str
         return f"they run on {a.device} and {b.device}"
     if len(a.nodes) + len(b.nodes) > MOST_NODES:
         return f"a kernel of {len(a.nodes) + len(b.nodes)} loops would be too large"
+    if _adds(a) != _adds(b) and (a.is_reduction or b.is_reduction or not (a.writes.keys() & b.names() or b.writes.keys() & a.names())):
+        return "one of them adds at places that may repeat, and keeps to itself"
     plan = align(a, b)
     if isinstance(plan, str):
         return plan
     between = _between(a, b) or _between(b, a)
     return f"{between.name} must run between them" if between else plan
+
+
+def _adds(group: FusedSchedulerNode) -> bool:
+    return any(n.is_scatter and any(d.mode == "atomic_add" for d in n.writes) for n in group.nodes)
 
 
 def _between(a: Group, b: Group) -> Group | None:
