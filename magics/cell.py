@@ -86,8 +86,12 @@ def run(shell: InteractiveShell, cell: Cell, defined: Defined) -> None:
 
 
 def show_as_plain(shell: InteractiveShell, error: BaseException) -> None:
-    """Have IPython show `error` without our frames."""
+    """Have IPython show `error` without our frames, and without errors that were raised and caught among them."""
     shown = _users_frames(error.__traceback__)
+    for name in ("__cause__", "__context__"):
+        other = getattr(error, name)
+        if other is not None and other.__traceback__ is not None and _users_frames(other.__traceback__) is None:
+            setattr(error, name, None)
 
     def render() -> list[str]:
         return shell.InteractiveTB.structured_traceback(type(error), error, shown, tb_offset=0)  # type: ignore[no-any-return]

@@ -18,6 +18,7 @@ from .glance import Glance
 from .options import SessionMagics, compile_options, parse, sections
 from .renew import renewed
 
+SEEN = ("graphs", "breaks", "recompilations", "problems")  # a cell without any of these has nothing to show
 CELLS = 64  # cells whose code is kept, so that running them again compiles nothing
 
 
@@ -138,7 +139,7 @@ class CompileMagics(SessionMagics):
             known = report or self._reports(cell_)
             if known:
                 self.session.show(known.only(*parts))
-        elif report or made:
+        elif any(report.rows[table] for table in SEEN) or (made and not report):
             self.session.show(Glance(report, made))
 
     def _refuse_breaks(self, recorder: Recorder) -> None:
