@@ -214,3 +214,47 @@ def test_fake_inputs_of_somebody_elses_mode():
     have[0].sum().backward()
     F.gelu(x @ a).sum().backward()
     torch.testing.assert_close(w.grad, a.grad)
+
+
+def running(x, m, v, n, a, b):
+    y = F.batch_norm(x, m, v, training=True)
+    n.add_(1)
+    return (
+        y,
+        m.sum(),
+        F.batch_norm(y * x, m, v, training=True),
+        F.instance_norm(x.unsqueeze(-1), a, b, use_input_stats=True, momentum=0.3),
+        v + 1,
+    )
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_running_statistics_are_values_of_the_graph(grad):
+    x = torch.randn(5, 3, 4)
+    with torch.set_grad_enabled(grad):
+        agree(
+            running, lambda: [param(x) if grad else x.clone(), torch.zeros(3), torch.ones(3), torch.tensor(0), torch.ones(3), torch.ones(3)]
+        )
+
+
+def test_global_pooling_of_channels_last_images_has_no_strided_detours():
+    graphs = {}
+
+    def keep(gm, vals, kind):
+        graphs[kind] = aot.text(gm)
+        return aot.interpret(gm, vals, kind)
+
+    x = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    call, _ = compiled(recorded(lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), [x]), [x.clone().requires_grad_()], compile_graph=keep)
+    x.requires_grad_()
+    call(x)[0].sum().backward()
+    torch.testing.assert_close(x.grad, torch.full_like(x, 1 / 16))
+    assert not any("strided" in text for text in graphs.values())
+
+
+def test_unused_batch_norm_still_updates_its_statistics():
+    def fn(x, m, v):
+        F.batch_norm(x, m, v, training=True)
+        return x + 1
+
+    agree(fn, lambda: [torch.randn(5, 3, generator=torch.Generator().manual_seed(1)), torch.zeros(3), torch.ones(3)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from .attributes import replaced
 from .decompositions import is_random, table
 from .functionalize import Input, Plan, Planner, functionalizing, unwrapped, wrap
 from .recorder import Recorder
+from .substitutes import Substituting
 
 
 @dataclass
@@ -76,14 +78,22 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
     line = _Line()
     recorder = Recorder(mode, table(), line)
     try:
-        with _restored_state(), shapes.at(mode, line.where), mode, functionalizing(), torch.autograd.set_multithreading_enabled(False):
+        with (
+            _quiet(),
+            _restored_state(),
+            shapes.at(mode, line.where),
+            mode,
+            functionalizing(),
+            torch.autograd.set_multithreading_enabled(False),
+        ):
             inputs, arguments = _wrap_inputs(gm, examples, recorder)
             held = len(arguments) - len(attributes)
-            with recorder, replaced(gm, attributes, arguments[held:]):
+            with recorder, replaced(gm, attributes, arguments[held:]), Substituting():
                 outputs = _interpret(gm, arguments[:held], line)
                 plan = Planner(inputs, recorder.node_of).make(outputs)
             joint = Joint(None, plan, list(examples))  # type: ignore[arg-type]
             gradients = _backward(joint, inputs, recorder, line) if any(plan.differentiable) else []
+            _refuse_assumptions(mode)
             joint.graph = recorder.finish([*plan.values, *gradients])
             plan.wrappers.clear()  # they hold the traced autograd graph
     except CannotTrace:
@@ -91,6 +101,27 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
     except Exception as error:
         raise CannotTrace(f"{type(error).__name__} while tracing: {error}") from error
     return joint
+
+
+def _refuse_assumptions(mode: Any) -> None:
+    """Sizes that only the data knows were taken to fit together. Eager raises where they do not; a kernel would read what is not there."""
+    assumed = shapes.deferred(mode)
+    if assumed:
+        raise CannotTrace(f"sizes that only the data knows must satisfy {assumed[0][0]}")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """torch logs a traceback when a fake kernel fails. The graph then runs in eager, and the event says why."""
+    loggers = [logging.getLogger(f"torch.{name}") for name in ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
 
 
 def _mode_of(examples: Sequence[Any]) -> Any:

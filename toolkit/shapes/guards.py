@@ -107,6 +107,8 @@ def guards(mode: FakeTensorMode) -> list[ShapeGuard]:
 
 def deferred(mode: FakeTensorMode) -> list[tuple[sympy.Basic, str]]:
     """Conditions over integers that only the data knows: (condition, message), to be checked when the graph runs."""
+    if mode.shape_env is None:
+        return []
     return [(a.expr, a.msg) for asserts in mode.shape_env.deferred_runtime_asserts.values() for a in asserts]
 
 

@@ -1,0 +1,107 @@
+"""Torch functions that are traced in another form.
+
+Batch and instance norm write running statistics in kernels whose schemas say that nothing is written. While a graph is traced these calls go to
+ATen's honest form of them, which functionalization sees through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+
+def batch_norm(
+    x: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float, cudnn_enabled: bool
+) -> Any:
+    if not training or running_mean is None:
+        return NotImplemented
+    mean, var = running_mean.clone(), running_var.clone()  # autograd keeps these; the caller's may change again before backward
+    y = torch._native_batch_norm_legit(x, weight, bias, mean, var, True, momentum, eps)[0]
+    with torch.no_grad():
+        running_mean.copy_(mean)
+        running_var.copy_(var)
+    return y
+
+
+def instance_norm(
+    x: Tensor,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Any:
+    """Batch norm of one batch with N*C channels; the running statistics are the mean over N of what that makes of N copies of them."""
+    if not use_input_stats or running_mean is None:
+        return NotImplemented
+    n, c, *rest = x.shape
+    mean, var = running_mean.repeat(n), running_var.repeat(n)
+    weight, bias = (t.repeat(n) if t is not None else None for t in (weight, bias))
+    y = torch._native_batch_norm_legit(x.contiguous().view(1, n * c, *rest), weight, bias, mean, var, True, momentum, eps)[0]
+    with torch.no_grad():
+        for running, new in ((running_mean, mean), (running_var, var)):
+            running.copy_(new.view(n, c).mean(0))
+    return y.view(x.shape)
+
+
+def functional_batch_norm(
+    x: Tensor,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    if x.dim() < 2 or x.numel() <= x.shape[1]:
+        return NotImplemented  # the function itself says what is wrong
+    return batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, True)
+
+
+def functional_instance_norm(
+    x: Tensor,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    if x.dim() < 3 or x.numel() <= x.shape[0] * x.shape[1]:
+        return NotImplemented
+    return instance_norm(x, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True)
+
+
+def adaptive_avg_pool2d(x: Tensor, output_size: Any) -> Any:
+    """To one pixel: a mean. ATen's own form restrides the result of a channels-last image, which gradients pay for with scatters."""
+    one = output_size == 1 or (isinstance(output_size, tuple | list) and list(output_size) == [1, 1])
+    return x.mean((-2, -1), keepdim=True) if one and x.dim() in (3, 4) and x.numel() else NotImplemented
+
+
+SUBSTITUTES: dict[Any, Callable[..., Any]] = {
+    torch.batch_norm: batch_norm,
+    torch.instance_norm: instance_norm,
+    F.batch_norm: functional_batch_norm,
+    F.instance_norm: functional_instance_norm,
+    F.adaptive_avg_pool2d: adaptive_avg_pool2d,
+    torch._C._nn.adaptive_avg_pool2d: adaptive_avg_pool2d,
+}
+
+
+class Substituting(TorchFunctionMode):
+    """Sends calls of the functions above to their substitutes, wherever in the traced program they happen."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        substitute = SUBSTITUTES.get(func)
+        result = substitute(*args, **(kwargs or {})) if substitute is not None else NotImplemented
+        return func(*args, **(kwargs or {})) if result is NotImplemented else result
