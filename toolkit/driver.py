@@ -97,14 +97,8 @@ def disable(fn: Any = None, *, recursive: bool = True) -> Any:
     return marks.mark_disabled(looks_like(hook.disabled(fn), fn))
 
 
-def graph_break() -> None:
-    """Break the graph here, when compiled; nothing, otherwise."""
-    marks.graph_break()
-
-
-def is_compiling() -> bool:
-    """True while a function is captured, False in eager."""
-    return marks.is_compiling()
+graph_break = marks.graph_break
+is_compiling = marks.is_compiling
 
 
 def mark_dynamic(tensor: torch.Tensor, dim: int | Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""Something compiled, met inside a compiled function: it is inlined as what it was made of."""
+"""What `fuselab.compile` and `fuselab.disable` gave, met inside a compiled function: one is inlined, the other breaks the graph."""
 
 from __future__ import annotations
 
@@ -7,13 +7,34 @@ from typing import TYPE_CHECKING
 from .. import _frame
 from ..guards import GuardKind
 from ..source import AttrSource
+from .base import Args, Kwargs, VariableTracker
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..source import Source
-    from .base import VariableTracker
 
 ORIGINAL = "_orig_mod"  # of a compiled module
+
+
+class DisabledVariable(VariableTracker):
+    """Runs as it is, with the hook off."""
+
+    def __init__(self, name: str, source: Source) -> None:
+        super().__init__(source)
+        self.name = name
+
+    def python_type(self) -> type:
+        return _frame.disabled
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.break_graph("disabled", f"{self.name} is marked with disable")
+
+
+def wrap_disabled(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    if not isinstance(value, _frame.disabled):
+        return None
+    tx.guard(GuardKind.TYPE_IS, source, _frame.disabled)
+    return DisabledVariable(getattr(value, "__name__", source.text()), source)
 
 
 def wrap_compiled(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:

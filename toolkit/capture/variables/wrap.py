@@ -60,6 +60,7 @@ def handlers() -> tuple[Handler, ...]:
         opaque.wrap_opaque,
         namespaces.wrap_namespace,
         compiled.wrap_compiled,
+        compiled.wrap_disabled,
         functions.wrap_function,
         functions.wrap_method,
         functions.wrap_partial,
