@@ -41,8 +41,7 @@ def compile(
 
 
 def _compiled(joint: Joint, compile_graph: CompileGraph, mode: Any) -> Callable[..., list[Any]]:
-    if not joint.training:
-        write_inside(joint)
+    write_inside(joint)
     joint.graph = clean(joint.graph)
     _give_origins(joint.graph)
     return _training(joint, compile_graph, mode) if joint.training else _inference(joint, compile_graph)

@@ -261,20 +261,26 @@ def _tangent(recorder: Recorder, number: int, like: torch.Tensor) -> torch.Tenso
 
 
 def write_inside(joint: Joint) -> None:
-    """In an inference graph, let the graph itself write the new values of its inputs (`copy_` nodes at its end), so that kernels may do
-    it in place."""
+    """Let the graph itself write the new values of its inputs (`copy_` nodes at its end), so that kernels may do it in place.
+
+    All of them in an inference graph; in a training graph those that are hidden from autograd, such as running statistics."""
     plan, gm = joint.plan, joint.graph
-    if not plan.mutations:
+    hidden = [m for m in plan.mutations if not m.grad]
+    if not hidden:
         return
     (output,) = gm.graph.find_nodes(op="output")
     inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
-    plan.values = list(output.args[0])  # type: ignore[arg-type]
+    returned: list[Any] = list(output.args[0])  # type: ignore[call-overload]
+    gradients = returned[len(plan.values) :]
+    plan.values = returned[: len(plan.values)]
     with gm.graph.inserting_before(output):
-        for m in plan.mutations:
+        for m in hidden:
             target, value = inputs[m.input], plan.values[m.value]
             write = gm.graph.create_node("call_function", torch.ops.aten.copy_.default, (target, value), name="copy_")
             write.meta.update(val=target.meta["val"], parents=value.meta["parents"])
-    plan.inside = [m.input for m in plan.mutations]
-    plan.mutations = []
-    plan.keep(plan.used())
-    output.args = (tuple(plan.values),)
+    plan.inside = [m.input for m in hidden]
+    plan.mutations = [m for m in plan.mutations if m.grad]
+    kept = sorted({*plan.used(), *joint.tangents})
+    joint.tangents = [kept.index(k) for k in joint.tangents]
+    plan.keep(kept)
+    output.args = ((*plan.values, *gradients),)

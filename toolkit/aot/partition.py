@@ -87,7 +87,7 @@ class _Cut:
         self.values, self.gradients = returned[:count], returned[count:]
         self.after = self._depending_on(self.tangents)
         self.forward = self._needed_for([*(v for v in self.values if isinstance(v, Node)), *self._compulsory()])
-        self.changed = {self.primals[m.input] for m in joint.plan.mutations}
+        self.changed = {self.primals[i] for i in (*joint.plan.inside, *(m.input for m in joint.plan.mutations))}
 
     def _depending_on(self, roots: list[Node]) -> set[Node]:
         found = set(roots)
@@ -109,7 +109,7 @@ class _Cut:
     def _compulsory(self) -> list[Node]:
         """What forward does whether or not somebody wants the result: random draws and checks."""
         calls = (n for n in self.nodes if isinstance(n.target, torch._ops.OpOverload) and n not in self.after)
-        return [n for n in calls if is_random(n.target) or not n.target._schema.returns]  # type: ignore[union-attr]
+        return [n for n in calls if is_random(n.target) or not n.target._schema.returns or _writes(n)]  # type: ignore[union-attr]
 
     def needed_after(self) -> set[Node]:
         """Everything that the gradients depend on."""
@@ -244,7 +244,7 @@ def _forward(joint: Joint, cut: _Cut, saved: list[Node]) -> tuple[GraphModule, d
     for node in cut.nodes:
         if node.op == "placeholder" and node in cut.tangents:
             continue
-        if node.op == "placeholder" or (node in needed and node.op != "output"):
+        if node.op == "placeholder" or (node in needed and node.op != "output" and not _writes(node)):
             env[node] = graph.node_copy(node, env.__getitem__)
     outputs: list[Any] = [env[v] if isinstance(v, Node) else v for v in cut.values]
     places = {v: i for i, v in enumerate(cut.values) if isinstance(v, Node) and v not in cut.changed}
@@ -253,8 +253,15 @@ def _forward(joint: Joint, cut: _Cut, saved: list[Node]) -> tuple[GraphModule, d
             continue
         places[node] = len(outputs)
         outputs.append(_stored(graph, node, env[node], cut))
+    for node in filter(_writes, cut.nodes):  # after the copies of what they change
+        graph.node_copy(node, env.__getitem__)
     graph.output(tuple(outputs))
     return drop_dead(LazyGraphModule(joint.graph, graph, "Forward")), places
+
+
+def _writes(node: Node) -> bool:
+    """The new value of an input, written by the graph itself."""
+    return node.target is aten.copy_.default
 
 
 def _stored(graph: Graph, node: Node, copy: Node, cut: _Cut) -> Node:
