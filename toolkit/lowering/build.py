@@ -37,6 +37,7 @@ from ..loops.ir import (
 )  # fmt: skip
 from ..loops.layout import ZERO, Expr, Layout, contiguous_strides, product
 from ..provenance import trail
+from . import splitting
 from .table import Declined
 
 MANY_READS = 4  # loops with more reads than this get memory when read by several
@@ -132,6 +133,14 @@ class Builder:
         stride: Sequence[Expr] | None = None,
     ) -> TensorBox:
         """`inner(index, rindex)` combined by `kind`; a buffer at once."""
+        count = splitting.pieces(kind, ranges, reduction_ranges) if splitting.wanted_on(self.device(sources)) else 1
+        if count > 1:
+            part = splitting.WIDER.get(dtype, dtype)
+            length = int(product(reduction_ranges)) // count
+            body = splitting.piece(inner, reduction_ranges, length)
+            partial = self.reduction(kind, body, (*ranges, sympy.Integer(count)), (sympy.Integer(length),), part, src_dtype, sources)
+            load = partial.loader()
+            return self.reduction(kind, lambda i, r: load((*i, *r)), ranges, (sympy.Integer(count),), dtype, part, (partial,), stride=stride)
         origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
         loops = Reduction(self.device(sources), dtype, tuple(ranges), inner, origins, tuple(reduction_ranges), kind, src_dtype, output)
         return self.computed(loops, stride, stem=self.stem_with(("mean", "m2", "weight")[output] if kind == "welford" else kind))
