@@ -19,6 +19,7 @@ from . import aot, verification
 from . import options as opts
 from .capture import hook, marks
 from .capture.capture import Capture
+from .capture.graph_text import text_of_graph
 from .compiled import Compiled, CompiledModule, RecordingCache, compiled_module, looks_like, original
 from .errors import BuildError, NoCompiler, NoTriton, UnknownBackend, UsageError
 from .events import FellBack, InternalFailure, emit, record, resumed, stage
@@ -126,7 +127,7 @@ class Pipeline:
     history: History
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        self.history.graphs.append(Graph(gm.meta.get("function", "graph") if hasattr(gm, "meta") else "graph", gm))
+        self.history.graphs.append(Graph(gm.meta.get("function", "graph") if hasattr(gm, "meta") else "graph", gm, text_of_graph))
         if callable(self.backend):
             return self.backend(gm, example_inputs)
         if self.backend == "eager":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -49,14 +49,15 @@ class Kernels(Mapping[str, Any]):
 
 
 class Graph:
-    """A captured graph; its text is the graph as Python."""
+    """A captured graph; its text, which `text` makes of the module, is the graph as Python."""
 
-    def __init__(self, function: str, module: torch.fx.GraphModule) -> None:
+    def __init__(self, function: str, module: torch.fx.GraphModule, text: Callable[[torch.fx.GraphModule], str]) -> None:
         self.function = function
         self.module = module
+        self._text = text
 
     def __str__(self) -> str:
-        return self.module.print_readable(print_output=False)
+        return self._text(self.module)
 
     def __repr__(self) -> str:
         operations = sum(n.op not in ("placeholder", "output") for n in self.module.graph.nodes)

@@ -156,6 +156,7 @@ class Capture:
         if not graph.operations():
             ending.out.outputs or graph.inputs.clear()
         gm = graph.finish(ending.out.outputs)
+        gm.meta["function"] = frame.code.co_qualname
         count = graph.operations()
         if not count and not ending.out.outputs:
             return None
