@@ -40,7 +40,7 @@ def program_key(gm: fx.GraphModule, values: Sequence[Any], backend: str) -> str:
         return ""
     chosen = {k: v for k, v in asdict(options.current()).items() if k not in UNSHAPED}
     inputs = "\n".join(_value(v) for v in values)
-    return digest(graph, inputs, repr(chosen), backend, str(torch.get_num_threads()), _versions(), processor())
+    return digest(graph, inputs, repr(chosen), backend, _versions(), processor())
 
 
 def _node(node: fx.Node, gm: fx.GraphModule) -> str:
