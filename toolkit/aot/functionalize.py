@@ -349,6 +349,8 @@ class Planner:
         path = view_path(self._now(o), root)
         if path is None:
             raise CannotTrace("an output shares memory with another tensor in a way that views do not explain")
+        if o.grad_fn is not None and any(n.target is torch.ops.aten.detach.default for n in path):
+            raise CannotTrace("an output was detached from the tensor whose memory it shares, and then got a history of its own")
         return Replay(tuple(self._step(n) for n in path), o.grad_fn is not None)
 
     def _step(self, node: Node) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
