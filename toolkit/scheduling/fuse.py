@@ -19,9 +19,10 @@ from .loop_order import Hints, hint
 from .nodes import FusedSchedulerNode, Group
 
 MOST_NODES = 64  # of one kernel
+MOST_BUFFERS = 48  # of one kernel
 NEAREST = 8  # later users of a buffer that one user is paired with, if none of them writes it
-FARTHEST = 200  # program places between two readers of one buffer, for them to be paired
-SHARE = 8  # two readers of one buffer are paired if that saves 1 / SHARE of the traffic of one of them
+FARTHEST = 64  # program places between two readers of one buffer, for them to be paired: buffers wait for the later one
+SHARE = 4  # two readers of one buffer are paired if that saves 1 / SHARE of the traffic of one of them
 WINDOW = 200  # program places a search for a path between two kernels may span
 
 
@@ -132,6 +133,8 @@ def plan_fusion(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Alignment | str
         return f"a kernel of {len(a.nodes) + len(b.nodes)} loops would be too large"
     if _adds(a) != _adds(b) and (a.is_reduction or b.is_reduction or not (a.writes.keys() & b.names() or b.writes.keys() & a.names())):
         return "one of them adds at places that may repeat, and keeps to itself"
+    if len(a.names() | b.names()) > MOST_BUFFERS:
+        return f"a kernel of {len(a.names() | b.names())} buffers would be too large"
     plan = align(a, b)
     if isinstance(plan, str):
         return plan
