@@ -75,7 +75,7 @@ class CppMemory(CppOps):
         dtype, place = self.dtypes[name], self.element(name, index)
         if dtype in LOW_PRECISION:
             kind = LOW_PRECISION[dtype]
-            return self.statement(f"{place} = to_{kind}(from_{kind}({place}) + {value.text});")
+            return self.statement(f"{place} = to_{kind}(from_{kind}({place}) + {value.at(UNARY)});")
         if dtype is torch.bool:
             return self.statement(f"{place} |= {value.text};")
         return self.statement(f"{place} += {value.text};")
@@ -93,6 +93,7 @@ class CppMemory(CppOps):
         return text if dtype is torch.int64 else self.to_dtype(text, dtype, torch.int64)
 
     def indirect_indexing(self, value: Written, size: Expr, check: bool | Literal["strict"] = True) -> sympy.Symbol:
+        value = self.keep(value) if value.strength != ATOM and not check else value
         key = (value.text, size, check)
         if key not in self.at:
             self.at[key] = variable = symbol(self.fresh("at"))

@@ -271,7 +271,7 @@ class CppReductions(CppNest):
         a = Accumulator(self.fresh("acc"), wide, initial, "", "")
         self.accumulators.append(a)
         place = a.name + self.level + (self.lane() if self.tiling.form == "columns" else "")
-        text = value.text if value.dtype is wide else cast(value, wide).text
+        text = (value if value.dtype is wide else cast(value, wide)).at(UNARY)
         self.statement(f"{place} = {SCANS[kind].format(place, text)};")
         now = Written(place, wide)
         return self.keep(now if wide is compute_dtype(dtype) else cast(now, compute_dtype(dtype)))
