@@ -29,6 +29,7 @@ from .lowering.patterns import TORCH_ROWS, rewritten
 from .options import Options
 from .provenance import trail
 from .report import Report
+from .report.words import with_places
 from .verification import Verdict
 
 BACKENDS = ("auto", "cpp", "triton", "eager", "aot_eager")
@@ -127,7 +128,7 @@ class Pipeline:
     history: History
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        self.history.graphs.append(Graph(gm.meta.get("function", "graph") if hasattr(gm, "meta") else "graph", gm, text_of_graph))
+        self.history.graphs.append(Graph(gm.meta.get("function", "graph") if hasattr(gm, "meta") else "graph", gm, _graph_text))
         if callable(self.backend):
             return self.backend(gm, example_inputs)
         if self.backend == "eager":
@@ -216,6 +217,10 @@ class Pipeline:
 
 
 # -- details ----------------------------------------------------------------------------------------------------------
+
+
+def _graph_text(gm: torch.fx.GraphModule) -> str:
+    return with_places(text_of_graph(gm))
 
 
 def _options(backend: Backend, mode: str, changes: dict[str, Any] | Options | None) -> Options:

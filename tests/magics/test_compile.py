@@ -201,7 +201,7 @@ def test_under_the_cell_stands_what_happened(shell):
     n = len(shell.ns["In"]) - 1
     assert shown["text/plain"] == (
         "fuselab: 1 compilation, 1 graph, 1 graph break, 1 kernel, 10 ms\n\nGraph breaks\n"
-        f"  Cell In[{n}], line 4, in f\n      print('hi')\n    Print has a side effect.  [print]\n    Try: move it out"
+        f"  Cell In[{n}], line 4, in f\n      print('hi')\n    print has a side effect.  [print]\n    Try: move it out"
     )
     assert "<details" in shown["text/html"] and f"Cell In[{n}], line 4" in shown["text/html"]
 

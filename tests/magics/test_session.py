@@ -110,7 +110,7 @@ def test_each_magic_shows_its_part_in_full(shell):
         "Graph breaks",
         "  Cell In[1], line 4, in f",
         "      print('hi')",
-        "    Print has a side effect.  [print]",
+        "    print has a side effect.  [print]",
         "    Try: move it out",
     ]
     assert text("graph") == ["Graphs", "  Graph 1, from f: 1 operation, 1 input", "      y = exp(x)"]

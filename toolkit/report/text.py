@@ -265,9 +265,9 @@ NOTHING = {
 
 
 def sentence(text: str) -> str:
-    """With a capital and a full stop, as a person writes it; names in code keep their case."""
+    """With a capital and a full stop, as a person writes it; a name in code that it begins with keeps its case."""
     text = text.strip()
-    if text and text[0].islower() and text.split()[0].isalpha():
+    if text.partition(" ")[0] in ("a", "an", "the", "no", "this", "it", "its", "there", "only"):
         text = text[0].upper() + text[1:]
     return text if text.endswith((".", "!", "?")) else text + "."
 
