@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import nbformat
@@ -25,4 +26,5 @@ def test_a_notebook_runs_as_told(path, monkeypatch):
         raised = any(output.output_type == "error" for output in cell.get("outputs", ()))
         assert raised == told, cell.source
         text = "".join(output.get("text", "") + output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", ()))
-        assert "Problems" not in text, text  # nothing of ours went wrong on the way
+        problems = re.findall(r"^  .* \((?:capture|aot|lower|schedule|generate|build|cache)[^)]*\): (.*)", text, re.MULTILINE)
+        assert all(p.endswith("keeps changing") for p in problems), text  # only the limit, which one notebook tells of
