@@ -573,3 +573,32 @@ def test_the_caller_may_change_outputs_in_place(fn):
         t.square().sum().backward()
     torch.testing.assert_close(out, want, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(w.grad, w2.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_an_input_that_no_gradient_reaches_keeps_none():
+    def fn(x, w, v):
+        return (x @ w).sum(), (v * 2).view(-1), (w + v).sum()
+
+    call, x, w, v = training_call(fn)
+    call(x, w, v)[0].backward()
+    assert w.grad is not None and v.grad is None
+    call(x, w, v)[1].sum().backward()
+    assert torch.equal(v.grad, torch.full((6,), 2.0))
+
+
+def test_equal_gradients_are_tensors_of_their_own():
+    make = inputs(("p", X), ("p", Y))
+    call, _ = compiled(recorded(lambda a, b: a + b, make()), make())
+    a, b = make()
+    g = torch.ones(4, 6)
+    call(a, b)[0].backward(g)
+    assert len({t.untyped_storage()._cdata for t in (a.grad, b.grad, g)}) == 3
+
+
+def test_dynamic_outputs_without_a_gradient_count_as_zeros_of_their_size():
+    gm = torch.fx.symbolic_trace(lambda x, w: (x @ w, (x * 2) @ w))
+    call, _ = compiled(gm, [X, param(W)], dynamic={0: (0,)})
+    x, w, w2 = torch.randn(7, 6), param(W), param(W)
+    call(x, w)[1].sum().backward()
+    ((x * 2) @ w2).sum().backward()
+    torch.testing.assert_close(w.grad, w2.grad)

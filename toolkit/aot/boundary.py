@@ -157,7 +157,12 @@ class Training:
     tangents: list[tuple[int, Tangent]]
     plain: list[int]  # values without a gradient
     wanted: list[int]
+    depends: list[int]
     inputs: int
+
+    def absent(self, grads: Sequence[Any]) -> int:
+        """The tangents that autograd has no gradient for, as bits."""
+        return sum(1 << n for n, (k, _) in enumerate(self.tangents) if grads[k] is None)
 
 
 class _Boundary(torch.autograd.Function):
@@ -171,7 +176,7 @@ class _Boundary(torch.autograd.Function):
         values = tuple(results[: training.count])
         ctx.mark_non_differentiable(*(values[k] for k in training.plain if isinstance(values[k], torch.Tensor)))
         ctx.set_materialize_grads(False)
-        ctx.shapes = [values[k] for k, _ in training.tangents] if _needs_shapes(training) else ()
+        ctx.shapes = [values[k].shape for k, _ in training.tangents] if _needs_shapes(training) else ()
         return values
 
     @staticmethod
@@ -184,8 +189,10 @@ class _Boundary(torch.autograd.Function):
         if torch.is_grad_enabled():  # create_graph=True: a further derivative must not come out as zero
             gradients = _Once.apply(len(gradients), *gradients, *grads, *saved)
         result: list[Any] = [None] * (training.inputs + 1)
-        for i, g in zip(training.wanted, gradients, strict=True):
-            result[i + 1] = g
+        absent = training.absent(grads)
+        for i, g, needs in zip(training.wanted, gradients, training.depends, strict=True):
+            if not needs or needs & ~absent:  # else no gradient reaches this input: None, as in eager, not zeros
+                result[i + 1] = g
         return tuple(result)
 
 
@@ -225,6 +232,7 @@ def bind_training(joint: Joint, partition: Partition, forward: Compiled, backwar
         [(k, Tangent(t)) for k, t in zip(joint.tangents, joint.incoming, strict=True)],
         [k for k, yes in enumerate(differentiable) if not yes],
         joint.wanted,
+        partition.depends,
         len(joint.inputs),
     )
     finish = finisher(plan)

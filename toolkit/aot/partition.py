@@ -49,6 +49,7 @@ class Partition:
     backward: GraphModule
     saved: list[tuple[str, int]] = field(default_factory=list)
     numbers: int = 0  # how many of `saved` are plain numbers
+    depends: list[int] = field(default_factory=list)  # for each gradient, the tangents it depends on: bit k is tangent k
 
 
 def split(joint: Joint) -> Partition:
@@ -121,6 +122,16 @@ class _Cut:
                 found.add(node)
                 todo.extend(node.all_input_nodes)
         return found
+
+    def depends(self) -> list[int]:
+        """For each gradient, which tangents reach it, as bits."""
+        bits: dict[Node, int] = {t: 1 << k for k, t in enumerate(self.tangents)}
+        for node in self.nodes:
+            if node in self.after and node not in bits:
+                bits[node] = 0
+                for i in node.all_input_nodes:
+                    bits[node] |= bits.get(i, 0)
+        return [bits.get(g, 0) if isinstance(g, Node) else 0 for g in self.gradients]
 
     def everything(self) -> list[Node]:
         """Without recomputation: save what backward reads of forward, and compute in backward only what nothing else needs."""
@@ -234,7 +245,8 @@ def _build(joint: Joint, cut: _Cut, saved: list[Node]) -> Partition:
     places = {n: i for i, n in enumerate(cut.primals)}
     where = [("input", places[n]) if n in places and n not in cut.changed else ("value", results[n]) for n in saved]
     backward = _backward(joint, cut, saved)
-    return Partition(forward, backward, where, sum(not isinstance(n.meta["val"], torch.Tensor) for n in saved))
+    numbers = sum(not isinstance(n.meta["val"], torch.Tensor) for n in saved)
+    return Partition(forward, backward, where, numbers, cut.depends())
 
 
 def _forward(joint: Joint, cut: _Cut, saved: list[Node]) -> tuple[GraphModule, dict[Node, int]]:

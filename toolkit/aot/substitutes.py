@@ -1,7 +1,7 @@
 """Torch functions that are traced in another form.
 
-Batch and instance norm write running statistics in kernels whose schemas say that nothing is written. While a graph is traced these calls go to
-ATen's honest form of them, which functionalization sees through.
+Batch and instance norm write running statistics in kernels whose schemas say that nothing is written. While a graph is traced these calls
+go to ATen's honest form of them, which functionalization sees through.
 """
 
 from __future__ import annotations
