@@ -102,7 +102,8 @@ def _launch(kernel: Kernel, library: ctypes.CDLL, symbol: str) -> Launch:
 
 def library_of(source: str) -> tuple[ctypes.CDLL, bool]:
     """The loaded library of a translation unit, and whether it was built before."""
-    command = [find_compiler(), *flags()]
+    compiler = find_compiler()
+    command = [compiler, *flags("clang" in Path(compiler).name)]
     key = digest(_COMMENT.sub("", source), *command, _identity(command[0]), processor())
     path = folder() / "cpp" / key[:2] / f"{key}.so"
     with contextlib.suppress(OSError):  # not there, or damaged: build it
@@ -112,7 +113,10 @@ def library_of(source: str) -> tuple[ctypes.CDLL, bool]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(path):
         build(command, source, path)
-    return ctypes.CDLL(str(path)), False
+    try:
+        return ctypes.CDLL(str(path)), False
+    except OSError as error:
+        raise KernelBuildFailed(f"the library does not load: {error}", source=source, output=str(error)) from error
 
 
 def build(command: list[str], source: str, path: Path) -> None:
@@ -139,9 +143,12 @@ def _first_error(output: str) -> str:
     return found.group(0) if found else (output.strip().splitlines() or ["the compiler failed without a word"])[-1]
 
 
-def flags() -> list[str]:
-    simd = [] if options.current().simd else ["-fno-tree-vectorize", "-fno-openmp-simd"]
-    return [f for f in FLAGS if options.current().simd or f != "-march=native"] + simd
+def flags(clang: bool = False) -> list[str]:
+    """clang's threads would need an OpenMP of its own, beside PyTorch's: it vectorises only."""
+    given = ["-fopenmp-simd" if clang and f == "-fopenmp" else f for f in FLAGS]
+    if options.current().simd:
+        return given
+    return [*(f for f in given if f != "-march=native"), "-fno-tree-vectorize", "-fno-openmp-simd"]
 
 
 @functools.cache
