@@ -154,6 +154,26 @@ def test_recurrent_cells():
         agree(lambda x: lstm(x)[0], lambda: [X.clone().unsqueeze(0)])
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_an_lstm_trains(bidirectional):
+    lstm = torch.nn.LSTM(6, 5, 2, bidirectional=bidirectional)
+    names = [n for n, _ in lstm.named_parameters()]
+
+    def fn(x, *parameters):
+        return torch.func.functional_call(lstm, dict(zip(names, parameters, strict=True)), (x,))[0]
+
+    x, g = torch.randn(3, 2, 6), torch.is_grad_enabled()
+    with torch.no_grad():
+        gm = recorded(fn, [x, *lstm.parameters()])
+    call, _ = compiled(gm, [x, *lstm.parameters()])
+    call(x, *lstm.parameters())[0].square().sum().backward()
+    assert torch.is_grad_enabled() is g
+    have = [p.grad for p in lstm.parameters()]
+    lstm.zero_grad()
+    lstm(x)[0].square().sum().backward()
+    close(have, [p.grad for p in lstm.parameters()], 1e-5)
+
+
 def test_an_unbacked_size_flows_through_the_graph():
     graph = torch.fx.Graph()
     x = graph.placeholder("x")

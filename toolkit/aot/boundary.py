@@ -168,6 +168,7 @@ class Training:
 class _Boundary(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, training: Training, *inputs: Any) -> tuple[Any, ...]:
+        torch._C._set_grad_enabled(True)  # else mkldnn's LSTM does not keep what its backward needs; off again on return
         with below_autograd():
             results = training.forward(list(inputs))
         kept = [inputs[i] if kind == "input" else results[i] for kind, i in training.saved]
