@@ -7,43 +7,15 @@ from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import notebook_fakes
+from notebook_shell import Shell
 
 import fuselab
 from fuselab.magics import bind
 from fuselab.toolkit import driver
-
-
-class Shell:
-    """`run(cell)` gives the output of a cell: .stdout, .stderr, .displays, .result, .error."""
-
-    def __init__(self) -> None:
-        InteractiveShell.clear_instance()
-        self.ip = InteractiveShell.instance(colors="nocolor")
-        self.ip.history_manager.enabled = False
-        self.ip.run_cell("%reset -f")
-        self.ip.kernel = "a notebook's"
-        fuselab.load_ipython_extension(self.ip)
-
-    @property
-    def ns(self):
-        return self.ip.user_ns
-
-    def run(self, cell: str):
-        with capture_output() as out:
-            result = self.ip.run_cell(cell, store_history=True)
-        out.result, out.error = result.result, result.error_before_exec or result.error_in_exec
-        out.displays = [o.data for o in out.outputs]
-        return out
-
-    def ok(self, cell: str):
-        out = self.run(cell)
-        assert out.error is None, out.stdout
-        return out
 
 
 @pytest.fixture
@@ -51,6 +23,7 @@ def fake_driver(monkeypatch):
     made: list[notebook_fakes.FakeCompiled] = []
     monkeypatch.setattr(notebook_fakes.FakeCompiled, "made", made)
     monkeypatch.setattr(driver, "compile", notebook_fakes.FakeCompiled)
+    monkeypatch.setattr(fuselab, "compile", fuselab.compile)  # put back after %reload_ext, which takes the fake
     monkeypatch.setattr(bind, "active", lambda: notebook_fakes.FakeCompiled.active or None)
     return made
 
