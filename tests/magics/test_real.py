@@ -6,8 +6,8 @@ import re
 
 import pytest
 import torch
-from conftest import Shell
 from IPython.core.interactiveshell import InteractiveShell
+from notebook_shell import Shell
 
 import fuselab
 from fuselab.toolkit import events
