@@ -2,14 +2,13 @@
 
 STYLE = """
 .fuselab-report{--fr-ink:var(--jp-ui-font-color1,var(--vscode-editor-foreground,#1f2328));--fr-soft:var(--jp-ui-font-color2,
-var(--vscode-descriptionForeground,#656d76));--fr-line:var(--jp-border-color2,var(--vscode-panel-border,#d8dee4));
---fr-code:var(--jp-layout-color2,var(--vscode-textCodeBlock-background,#f3f4f6));--fr-bad:var(--jp-error-color1,#cf222e);
---fr-warn:var(--jp-warn-color1,#b35900);--fr-good:var(--jp-success-color1,#1a7f37);font:13px/1.5 var(--jp-ui-font-family,system-ui,
-sans-serif);color:var(--fr-ink);max-width:62rem}
+var(--vscode-descriptionForeground,#656d76));--fr-line:color-mix(in srgb,currentColor 16%,transparent);--fr-code:color-mix(in srgb,
+currentColor 6%,transparent);--fr-bad:var(--jp-error-color1,#cf222e);--fr-warn:var(--jp-warn-color1,#b35900);
+--fr-good:var(--jp-success-color1,#1a7f37);font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--fr-ink);
+max-width:62rem}
 @media (prefers-color-scheme:dark){.fuselab-report{--fr-ink:var(--jp-ui-font-color1,var(--vscode-editor-foreground,#e6edf3));
---fr-soft:var(--jp-ui-font-color2,var(--vscode-descriptionForeground,#9198a1));--fr-line:var(--jp-border-color2,
-var(--vscode-panel-border,#3d444d));--fr-code:var(--jp-layout-color2,var(--vscode-textCodeBlock-background,#21262d));
---fr-bad:var(--jp-error-color1,#ff7b72);--fr-warn:var(--jp-warn-color1,#d29922);--fr-good:var(--jp-success-color1,#3fb950)}}
+--fr-soft:var(--jp-ui-font-color2,var(--vscode-descriptionForeground,#9198a1));--fr-bad:var(--jp-error-color1,#ff7b72);
+--fr-warn:var(--jp-warn-color1,#d29922);--fr-good:var(--jp-success-color1,#3fb950)}}
 .fuselab-report summary{cursor:pointer;padding:3px 0}
 .fuselab-report summary b{font-weight:600}
 .fuselab-report>details{border-top:1px solid var(--fr-line)}
@@ -33,5 +32,5 @@ max-width:none}
 .fuselab-report .fr-good{color:var(--fr-good)}
 .fuselab-report p{margin:2px 0 6px}
 .fuselab-report .fr-break{margin:4px 0 10px;border-left:3px solid var(--fr-warn);padding-left:10px}
-.fuselab-report.fuselab-report code{background:none;padding:0}
+.fuselab-report.fuselab-report.fuselab-report code{background:none;padding:0;color:inherit}
 """.replace("\n", "")
