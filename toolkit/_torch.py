@@ -19,7 +19,8 @@ import torch
 
 # The engines that fake tensors and symbolic sizes run on.
 from torch._C._dynamo.guards import TensorGuards  # checks many tensors in one C call; the binding, not torch._dynamo
-from torch._decomp import global_decomposition_table  # decompositions and meta functions by op
+from torch._decomp import get_decompositions, global_decomposition_table  # decompositions and meta functions by op
+from torch._functorch import config as fake_settings  # what torch's fake mode reads its settings from
 from torch._guards import SLoc, Source  # where a shape guard came from; what a symbol stands for (both are plain records)
 from torch._logging import trace_structured
 from torch._subclasses.fake_tensor import (  # tensors without data: the trace's values, and what they cannot answer
@@ -32,7 +33,9 @@ from torch._subclasses.fake_tensor import (  # tensors without data: the trace's
 )
 from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule  # makes its Python code when it is called, if ever
 from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
+from torch.nested._internal import nested_tensor as nested  # a fake mode notes how many nested sizes there were
 from torch.utils._device import DeviceContext  # the torch function mode that a default device is
+from torch.utils._python_dispatch import TorchDispatchMode  # operations below autograd, as calls of Python
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod  # the integer functions SymInts are made of
 from torch.utils._sympy.value_ranges import ValueRanges
 from torch.utils.weak import WeakIdKeyDictionary  # keyed by the object itself: == of tensors is elementwise
@@ -104,7 +107,7 @@ def _functions_in(fn: types.FunctionType) -> list[types.FunctionType]:
 
 class _DynamoDoor:
     """Stands for the attribute `torch._dynamo` until that package is really imported. Fake tensors look up one setting in it at every
-    operation without a Python meta function; its default needs no import. Anything else opens the door; the real import takes this place."""
+    operation without a Python meta function; its default needs no import. Anything else opens the door, and the import takes its place."""
 
     @property
     def config(self) -> Any:
@@ -268,11 +271,15 @@ __all__ = [
     "SLoc",
     "ShapeEnv",
     "Source",
+    "TorchDispatchMode",
     "UnsupportedOperatorException",
     "ValueRanges",
     "WeakIdKeyDictionary",
     "below_autograd",
+    "fake_settings",
     "free_unbacked_symbols",
+    "get_decompositions",
+    "nested",
     "no_translation_validation",
     "settle_structured_log",
     "spare_dynamo_import",

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._decomp import get_decompositions
 
+from .._torch import get_decompositions
 from .recorder import Table
 
 aten = torch.ops.aten

@@ -14,10 +14,9 @@ from typing import Any
 import sympy
 import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import shapes
-from .._torch import FakeTensor, LazyGraphModule
+from .._torch import FakeTensor, LazyGraphModule, TorchDispatchMode
 from ..errors import CannotTrace
 
 aten = torch.ops.aten

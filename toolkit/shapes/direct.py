@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from .._torch import FakeTensor
+from .._torch import FakeTensor, TorchDispatchMode
 
 aten = torch.ops.aten
 

@@ -15,10 +15,18 @@ from typing import Any
 
 import sympy
 import torch
-import torch._functorch.config
-import torch.nested._internal.nested_tensor as nested
 
-from .._torch import FakeTensorMode, ShapeEnv, SLoc, Source, no_translation_validation, settle_structured_log, spare_dynamo_import
+from .._torch import (
+    FakeTensorMode,
+    ShapeEnv,
+    SLoc,
+    Source,
+    fake_settings,
+    nested,
+    no_translation_validation,
+    settle_structured_log,
+    spare_dynamo_import,
+)
 from ..events import DimensionSpecialised, emit
 from ..provenance import UserLine
 from .direct import DIRECT, bystander, direct
@@ -147,13 +155,12 @@ class FakeMode(FakeTensorMode):
         self._python_dispatch.pop().__exit__(*exc)
 
     def _set_fields(self, env: SymbolicEnv) -> None:
-        config = torch._functorch.config
         self.allow_fallback_kernels = True
         self.propagate_real_tensors = False
         self.fake_tensor_converter = Converter()
         self.static_shapes = False
-        self._allow_unsafe_data_ptr_access = config.fake_tensor_allow_unsafe_data_ptr_access
-        self.allow_meta = config.fake_tensor_allow_meta
+        self._allow_unsafe_data_ptr_access = fake_settings.fake_tensor_allow_unsafe_data_ptr_access
+        self.allow_meta = fake_settings.fake_tensor_allow_meta
         self.cache_enabled = True
         self.cache_crosscheck_enabled = False
         self.allow_non_fake_inputs = True
