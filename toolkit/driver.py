@@ -22,7 +22,7 @@ from .capture.capture import Capture
 from .capture.graph_text import text_of_graph
 from .compiled import Compiled, CompiledModule, RecordingCache, compiled_module, looks_like, original
 from .errors import BuildError, NoCompiler, NoTriton, UnknownBackend, UsageError
-from .events import FellBack, InternalFailure, emit, record, resumed, stage
+from .events import CompileFinished, FellBack, FrameSeen, GuardsInstalled, InternalFailure, compilation, emit, record, resumed, stage, stages
 from .history import Graph, History
 from .lowering.image_layout import images_channels_last
 from .lowering.patterns import TORCH_ROWS, rewritten
@@ -68,8 +68,13 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Report:
     """
     history = History()
     capture = Capture(Pipeline("eager", opts.current(), history), options=opts.current(), fullgraph=False, dynamic=None)
-    with history.recording():
-        capture.explain(_entry(original(f)), args, kwargs)
+    view = hook.view_of_call(_entry(original(f)), args, kwargs)
+    with history.recording(), compilation():
+        emit(FrameSeen(function=view.code.co_qualname, file=view.code.co_filename, line=view.code.co_firstlineno))
+        made = hook.disabled(capture.capture)(view)
+        if isinstance(made, hook.Entry):
+            emit(GuardsInstalled(function=view.code.co_qualname, count=len(made.guards), rows=made.guards.rows()))
+        emit(CompileFinished(function=view.code.co_qualname, result="compiled" if isinstance(made, hook.Entry) else "eager", stages=stages()))
     return Report(tuple(history.events), title=getattr(f, "__name__", type(f).__name__))
 
 

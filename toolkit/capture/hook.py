@@ -227,6 +227,17 @@ def frame_view(
     return FrameView(code, namespace, builtins, function.__closure__ or (), bound, function, kind)
 
 
+def view_of_call(fn: Callable[..., Any], args: Arguments, kwargs: dict[str, Any]) -> FrameView:
+    """The frame that `fn(*args, **kwargs)` would begin with. Raises TypeError as the call would."""
+    function, first = getattr(fn, "__func__", fn), getattr(fn, "__self__", None)
+    bound = inspect.signature(function).bind(*(() if first is None else (first,)), *args, **kwargs)
+    bound.apply_defaults()
+    code = function.__code__
+    names = code.co_varnames[: argument_count(code)]
+    builtins = function.__builtins__
+    return FrameView(code, function.__globals__, builtins, function.__closure__ or (), {n: bound.arguments[n] for n in names}, function)
+
+
 def _check_signature(original: types.CodeType, compiled: types.CodeType) -> None:
     expected = argument_count(original)
     if argument_count(compiled) != expected or compiled.co_kwonlyargcount or compiled.co_argcount != expected:
