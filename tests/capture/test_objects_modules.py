@@ -250,3 +250,14 @@ def test_recurrent_layers():
     lstm = nn.LSTM(3, 4, batch_first=True)
     gru = nn.GRUCell(3, 4)
     check(lambda x: (lstm(x[None])[0], gru(x)), X)
+
+
+def test_modules_made_in_the_trace_do_not_mind_the_peers_patch_of_their_constructor(monkeypatch):
+    import torch._dynamo.mutation_guard as guard
+
+    monkeypatch.setattr(nn.Module, "__init__", nn.Module.__init__)  # put back afterwards
+    monkeypatch.setattr(nn.Module, "__setstate__", nn.Module.__setstate__)
+    monkeypatch.setattr(nn.Module, "___needs_generation_tag_patch", True, raising=False)
+    guard.install_generation_tagging_init()
+    torch.manual_seed(0)
+    check(Containers().forward, X)

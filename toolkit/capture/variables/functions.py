@@ -15,7 +15,7 @@ from .. import marks
 from ..binding import Parameters, bind
 from ..effects import DELETED
 from ..guards import GuardKind
-from ..inlining import refusal
+from ..inlining import refusal, unpatched
 from ..source import (
     AttrSource,
     ConstSource,
@@ -175,6 +175,9 @@ class UserFunctionVariable(FunctionVariable):
             return answer
         refused = refusal(self.fn)
         if refused is not None:
+            inner = unpatched(self.fn)
+            if inner is not None:
+                return tx.call(tx.wrap_constant(inner), args, kwargs)
             tx.break_graph(*refused)
         return super().call(tx, args, kwargs)
 
