@@ -119,7 +119,11 @@ def compiled_module(module: nn.Module, call: Compiled) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _class_of(cls: type) -> type:
-    return type(cls.__name__, (CompiledModule, cls), {"__slots__": (), "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__})
+    return type(
+        cls.__name__,
+        (CompiledModule, cls),
+        {"__slots__": (), "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__},
+    )
 
 
 def _history(thing: Any) -> History:

@@ -22,7 +22,19 @@ from .capture.capture import Capture
 from .capture.graph_text import text_of_graph
 from .compiled import Compiled, CompiledModule, RecordingCache, compiled_module, looks_like, original
 from .errors import BuildError, NoCompiler, NoTriton, UnknownBackend, UsageError
-from .events import CompileFinished, FellBack, FrameSeen, GuardsInstalled, InternalFailure, compilation, emit, record, resumed, stage, stages
+from .events import (
+    CompileFinished,
+    FellBack,
+    FrameSeen,
+    GuardsInstalled,
+    InternalFailure,
+    compilation,
+    emit,
+    record,
+    resumed,
+    stage,
+    stages,
+)
 from .history import Graph, History
 from .lowering.image_layout import images_channels_last
 from .lowering.patterns import TORCH_ROWS, rewritten
@@ -39,8 +51,15 @@ Backend = str | Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 # -- the public face --------------------------------------------------------------------------------------------------
 
 
-def compile(target: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Backend = "auto",  # noqa: A001
-            mode: str = "default", options: dict[str, Any] | Options | None = None) -> Any:
+def compile(
+    target: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Backend = "auto",
+    mode: str = "default",
+    options: dict[str, Any] | Options | None = None,
+) -> Any:
     """A function or module that behaves as `target` and runs compiled code.
 
     `fullgraph` raises Unsupported at a graph break instead of going on in eager. `dynamic`: None makes a dimension symbolic once it
@@ -74,7 +93,9 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Report:
         made = hook.disabled(capture.capture)(view)
         if isinstance(made, hook.Entry):
             emit(GuardsInstalled(function=view.code.co_qualname, count=len(made.guards), rows=made.guards.rows()))
-        emit(CompileFinished(function=view.code.co_qualname, result="compiled" if isinstance(made, hook.Entry) else "eager", stages=stages()))
+        emit(
+            CompileFinished(function=view.code.co_qualname, result="compiled" if isinstance(made, hook.Entry) else "eager", stages=stages())
+        )
     return Report(tuple(history.events), title=getattr(f, "__name__", type(f).__name__))
 
 
@@ -232,8 +253,11 @@ def _options(backend: Backend, mode: str, changes: dict[str, Any] | Options | No
     if not callable(backend) and backend not in BACKENDS:
         raise UnknownBackend(backend, list(BACKENDS))
     base = changes if isinstance(changes, Options) else opts.current()
-    implied = {"mode": mode, "cuda_graphs": mode in ("reduce-overhead", "max-autotune") or base.cuda_graphs,
-               "autotune": mode.startswith("max-autotune") or base.autotune}
+    implied = {
+        "mode": mode,
+        "cuda_graphs": mode in ("reduce-overhead", "max-autotune") or base.cuda_graphs,
+        "autotune": mode.startswith("max-autotune") or base.autotune,
+    }
     return opts.changed(base, **implied, **(changes if isinstance(changes, dict) else {}))
 
 

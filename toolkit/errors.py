@@ -41,7 +41,9 @@ class UnknownOption(UsageError):
 
 class UnknownBackend(UsageError):
     def __init__(self, name: object, known: list[str]) -> None:
-        super().__init__(f"unknown backend {name!r}", "backends are: " + ", ".join(known) + ", or any callable(graph_module, example_inputs)")
+        super().__init__(
+            f"unknown backend {name!r}", "backends are: " + ", ".join(known) + ", or any callable(graph_module, example_inputs)"
+        )
 
 
 class UnknownKernel(UsageError):

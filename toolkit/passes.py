@@ -12,9 +12,16 @@ from .events import PassRan, emit
 T = TypeVar("T")
 
 
-def run(stage: str, passes: Sequence[Callable[[T], T]], product: T, verify: Callable[[T], None] | None = None,
-        text: Callable[[T], str] | None = None) -> T:
-    """Run `passes` in order over `product`; with option `verify`, `verify(product)` after each. A pass is a verb: its name is its function's."""
+def run(
+    stage: str,
+    passes: Sequence[Callable[[T], T]],
+    product: T,
+    verify: Callable[[T], None] | None = None,
+    text: Callable[[T], str] | None = None,
+) -> T:
+    """Run `passes` in order over `product`; with option `verify`, `verify(product)` after each.
+
+    A pass is a verb: its name is its function's."""
     for p in passes:
         start = time.perf_counter()
         product = p(product)

@@ -19,7 +19,9 @@ STAGES = (("capture", "eager"), ("aot", "aot_eager"), ("kernels", "auto"))
 
 @dataclass(frozen=True)
 class Verdict:
-    """`stage` is "" if all agree; else the first that differs, `kernel` its name if one is to blame. `errors`: stage -> largest absolute difference."""
+    """`stage` is "" if all agree; else the first that differs, and `kernel` the name of one if it is to blame.
+
+    `errors`: stage -> largest absolute difference."""
 
     stage: str
     errors: dict[str, float]
@@ -36,7 +38,9 @@ class Verdict:
         return f"{self.stage} differs from eager{f' in kernel {self.kernel}' if self.kernel else ''}: {self.detail} ({told})"
 
 
-def verify(fn: Callable[..., Any], compile_with: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tolerance: float) -> Verdict:
+def verify(
+    fn: Callable[..., Any], compile_with: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tolerance: float
+) -> Verdict:
     """`compile_with(fn, backend=...)` for each stage in turn, compared with plain `fn`."""
     expected, after = _run(fn, args, kwargs)
     errors: dict[str, float] = {}

@@ -43,7 +43,9 @@ def write_kernel(group: FusedSchedulerNode, number: int, graph: LoweredGraph, hi
     devices = {n: b.layout.device for n, b in graph.buffers().items()} | {n: t.device for n, t in graph.constants.items()}
     writer = TritonKernel(group, name, hints, dtypes)
     text = writer.write()
-    launch = writer.launch() | {"host": [i for i, a in enumerate(writer.signature()) if not a.is_size and devices[a.buffer].type != group.device.type]}
+    launch = writer.launch() | {
+        "host": [i for i, a in enumerate(writer.signature()) if not a.is_size and devices[a.buffer].type != group.device.type]
+    }
     origins = frozenset([trail.add("kernel", name, group.origins)]) if group.origins else frozenset()
     nodes = tuple(n.buffer for n in group.nodes)
     return Kernel(name, "triton", text.text() + "\n", writer.signature(), origins, nodes, text.line_origins(), launch)
@@ -172,8 +174,14 @@ class TritonKernel(TritonReductions, TritonOps, Walker):
         from ..shapes.text import python
 
         blocks = {"XBLOCK": self.xblock} | ({"RBLOCK": self.rblock} if self.group.domain.r else {})
-        return {"xnumel": python(self.xnumel), "blocks": blocks, "warps": self.warps, "form": self._form(), "asserts": self.asserts,
-                "whole": self.whole}
+        return {
+            "xnumel": python(self.xnumel),
+            "blocks": blocks,
+            "warps": self.warps,
+            "form": self._form(),
+            "asserts": self.asserts,
+            "whole": self.whole,
+        }
 
     def _form(self) -> str:
         return "pointwise" if not self.group.domain.r else "persistent" if self.persistent else "looped"
@@ -244,7 +252,11 @@ class TritonKernel(TritonReductions, TritonOps, Walker):
 
     def _place(self, name: str, index: Expr) -> str:
         """`in_x + (32*x0 + r0)`: always of the block's shape."""
-        return f"{self.pointer(name)} + ({self._shaped(index)})" if not index.is_Atom or index.is_number else f"{self.pointer(name)} + {self._shaped(index)}"
+        return (
+            f"{self.pointer(name)} + ({self._shaped(index)})"
+            if not index.is_Atom or index.is_number
+            else f"{self.pointer(name)} + {self._shaped(index)}"
+        )
 
     def _shaped(self, index: Expr) -> str:
         text = self.expr(index)

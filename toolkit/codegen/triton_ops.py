@@ -271,8 +271,7 @@ def _bits(sign: str, strength: int) -> Callable[..., Written]:
 
 _ROWS: dict[str, Any] = {
     **{n: _named_after("tl", n) for n in ("exp", "exp2", "log", "log2", "sin", "cos", "erf")},
-    **{n: _named_after("libdevice", n) for n in ("expm1 log10 log1p tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erfc erfinv lgamma hypot "
-                                                 "nextafter copysign").split()},
+    **{n: _named_after("libdevice", n) for n in ["expm1", "log10", "log1p", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erfc", "erfinv", "lgamma", "hypot", "nextafter", "copysign"]},
     **{n: _whole("tl", n) for n in ("floor", "ceil")},
     "trunc": _whole("libdevice", "trunc"),
     **{n: _compare(s) for n, s in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))},

@@ -1,4 +1,4 @@
-"""What Triton kernels need besides `tl`: combining functions that keep NaN, first positions of extremes, Welford's, Philox is Triton's own."""
+"""What Triton kernels need besides `tl`: combining functions that keep NaN, first positions of extremes, Welford's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPES = {
     torch.uint64: "tl.uint64", torch.bool: "tl.int1",
 }  # fmt: skip
 
-PRELUDE = '''\
+PRELUDE = """\
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
@@ -122,7 +122,7 @@ def integer_power(a, b):
         n = n // 2
     odd = tl.where(b % 2 == 0, 1, -1)
     return tl.where(b >= 0, result, tl.where(a == 1, 1, tl.where(a == -1, odd, 0)))
-'''
+"""
 
 
 def type_of(dtype: torch.dtype) -> str:

@@ -94,7 +94,11 @@ class TritonReductions(Walker):
             return self._argument_of(kind[3:], value)
         if kind in ("any", "all"):
             done = self._combined(kind, torch.int32, cast(self.to_dtype(value, BOOL, value.dtype), torch.int32))
-            return self.keep(binary("!=", COMPARISON, done, Written("0", torch.int32), BOOL)) if self.persistent else binary("!=", COMPARISON, done, Written("0", torch.int32), BOOL)
+            return (
+                self.keep(binary("!=", COMPARISON, done, Written("0", torch.int32), BOOL))
+                if self.persistent
+                else binary("!=", COMPARISON, done, Written("0", torch.int32), BOOL)
+            )
         wide = torch.int32 if value.dtype is BOOL and kind in ("max", "min") else compute_dtype(dtype)
         done = self._combined(kind, wide, value if value.dtype is wide else cast(value, wide))
         return self.to_dtype(done, dtype, wide) if wide is not compute_dtype(dtype) else done
@@ -110,8 +114,18 @@ class TritonReductions(Walker):
     def _guarded(self, value: Written, neutral: str) -> str:
         """The value with elements that do not exist made neutral; of the block's full shape."""
         mask = " & ".join(m for m in (self.xmask if self.xmask and self.rmask else "", self.rmask) if m)
-        full = f"tl.broadcast_to({value.text}, [XBLOCK, RBLOCK])" if value.constant is None else f"tl.full([XBLOCK, RBLOCK], {value.text}, {TYPES[value.dtype]})"
-        return f"tl.where({mask}, {value.text}, {neutral})" if mask and value.constant is None else f"tl.where({mask}, {full}, {neutral})" if mask else full
+        full = (
+            f"tl.broadcast_to({value.text}, [XBLOCK, RBLOCK])"
+            if value.constant is None
+            else f"tl.full([XBLOCK, RBLOCK], {value.text}, {TYPES[value.dtype]})"
+        )
+        return (
+            f"tl.where({mask}, {value.text}, {neutral})"
+            if mask and value.constant is None
+            else f"tl.where({mask}, {full}, {neutral})"
+            if mask
+            else full
+        )
 
     def _reduced(self, kind: str, text: str) -> str:
         return f"tl.sum({text}, 1)[:, None]" if kind == "sum" else f"tl.reduce({text}, 1, {COMBINE[kind]})[:, None]"

@@ -1,4 +1,6 @@
-"""Long reductions with few results, on a GPU: partial results of equal pieces first, then their combination. One kernel would use one processor.
+"""Long reductions with few results, on a GPU: partial results of equal pieces first, then their combination.
+
+One kernel would keep one processor busy, and leave the others idle.
 
 sum over r of f(r)  =  sum over p of ( sum over q of f(p * length + q) ),  r = p * length + q
 """

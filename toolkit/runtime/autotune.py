@@ -22,7 +22,7 @@ def candidates(kernel: Kernel) -> Iterator[Config]:
     for x in (1, 2, 4, 8, 16, 64, 256, 512, 1024, 2048):
         if "XBLOCK" in whole and (blocks["XBLOCK"] % x or x > blocks["XBLOCK"]):
             continue
-        if form == "pointwise" and x < 128 or form != "pointwise" and not 512 <= x * blocks["RBLOCK"] <= 8192:
+        if (form == "pointwise" and x < 128) or (form != "pointwise" and not 512 <= x * blocks["RBLOCK"] <= 8192):
             continue
         for w in (2, 4, 8):
             if (x, w) != (blocks["XBLOCK"], warps):

@@ -1,8 +1,8 @@
 """An artifact's launches recorded as one CUDA graph and replayed: mode "reduce-overhead".
 
-Only where that is safe: all inputs and outputs on one GPU, sizes fixed, no input written, nothing random, no call that waits for the GPU. An input
-that came at the same address in the first two calls (a parameter) is read where it is, as long as it stays there; others are copied to where
-the graph reads. Outputs are copies: the graph's own memory is written again by the next replay.
+Only where that is safe: all inputs and outputs on one GPU, sizes fixed, no input written, nothing random, no call that waits
+for the GPU. An input that came at the same address in the first two calls (a parameter) is read where it is, as long as it
+stays there; others are copied to where the graph reads. Outputs are copies: the graph's own memory is written again by the next replay.
 """
 
 from __future__ import annotations

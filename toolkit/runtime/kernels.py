@@ -66,7 +66,11 @@ class Benchmark:
     @property
     def text(self) -> str:
         ratio = self.original_us / self.edited_us
-        verdict = "no difference beyond noise" if abs(self.original_us - self.edited_us) <= self.spread_us else f"{ratio:.2f}x the original's speed"
+        verdict = (
+            "no difference beyond noise"
+            if abs(self.original_us - self.edited_us) <= self.spread_us
+            else f"{ratio:.2f}x the original's speed"
+        )
         return f"{self.edited_us:.1f} µs against {self.original_us:.1f} µs, {verdict} (median of {self.rounds} rounds)"
 
     __str__ = __repr__ = lambda self: self.text
@@ -220,7 +224,9 @@ class EditableKernel:
             memory[name] = memory[taken[0]].clone()
         for node in self.record.nodes:
             if node.mutates is None and node.name not in memory:
-                memory[node.name] = torch.zeros(int(number(node.layout.extent(), values)), dtype=node.layout.dtype, device=node.layout.device)
+                memory[node.name] = torch.zeros(
+                    int(number(node.layout.extent(), values)), dtype=node.layout.dtype, device=node.layout.device
+                )
             evaluate(node, memory, values)
         return True
 

@@ -53,7 +53,7 @@ def interpreted() -> bool:
 
 def _executed(text: str) -> dict[str, Any]:
     """The names that the source defines."""
-    triton = language(interpreted())
+    language(interpreted())
     file = f"<fuselab triton {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     space: dict[str, Any] = {"__name__": file}
@@ -101,7 +101,9 @@ def _interpret_library(triton: Any) -> None:
             if isinstance(value, JITFunction):
                 setattr(module, name, InterpretedFunction(value.fn))
     ReduceOps.generic_reduce = _reduced_by_halves
-    interpreter_builder.options = dataclasses.replace(interpreter_builder.options, debug=True, sanitize_overflow=False)  # device_assert is checked
+    interpreter_builder.options = dataclasses.replace(
+        interpreter_builder.options, debug=True, sanitize_overflow=False
+    )  # device_assert is checked
     type(interpreter_builder).create_assert = _assert_all
 
 
@@ -119,7 +121,9 @@ def _reduced_by_halves(self: Any, given: Any) -> list[Any]:
     parts = [np.moveaxis(g.handle.data, self.axis, 0) for g in given]
     while (n := parts[0].shape[0]) > 1:
         half = n // 2
-        left, right = ([self.to_tensor(np.ascontiguousarray(p[i : 2 * half : 2]), d) for p, d in zip(parts, dtypes, strict=True)] for i in (0, 1))
+        left, right = (
+            [self.to_tensor(np.ascontiguousarray(p[i : 2 * half : 2]), d) for p, d in zip(parts, dtypes, strict=True)] for i in (0, 1)
+        )
         made = self.combine_fn.fn(*left, *right)
         rest = [p[2 * half :] for p in parts]
         parts = [np.concatenate([m.handle.data, r]) for m, r in zip(made if isinstance(made, tuple) else (made,), rest, strict=True)]
@@ -148,7 +152,10 @@ def _numpy_math() -> Any:
     def of_torch(name: str) -> Callable[..., Any]:
         return lambda x: getattr(torch.special, name)(torch.from_numpy(np.ascontiguousarray(x))).numpy()
 
-    plain = {n: getattr(np, n) for n in "expm1 log10 log1p tan sinh cosh tanh hypot nextafter copysign fmod trunc".split()}
+    plain = {
+        n: getattr(np, n)
+        for n in ["expm1", "log10", "log1p", "tan", "sinh", "cosh", "tanh", "hypot", "nextafter", "copysign", "fmod", "trunc"]
+    }
     named = {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "asinh": np.arcsinh, "acosh": np.arccosh,
              "atanh": np.arctanh, "pow": np.power, "nearbyint": np.rint, "rsqrt": lambda x: 1 / np.sqrt(x),
              "erfc": of_torch("erfc"), "erfinv": of_torch("erfinv"), "lgamma": of_torch("gammaln")}  # fmt: skip
