@@ -178,7 +178,7 @@ class CppReductions(CppNest):
 
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Written) -> Any:
         if not self.node.is_reduction:
-            return self._of_one(dtype, kind, value)
+            return self.of_one(dtype, kind, value)
         if kind == "welford":
             return self._welford(compute_dtype(dtype), value)
         if kind.startswith("arg"):
@@ -191,14 +191,6 @@ class CppReductions(CppNest):
         wide = torch.int32 if value.dtype is torch.bool and kind in ("max", "min") else compute_dtype(dtype)
         done = self.accumulate(kind, wide, value)
         return self.to_dtype(done, dtype, wide) if wide is not compute_dtype(dtype) else done
-
-    def _of_one(self, dtype: torch.dtype, kind: str, value: Written) -> Any:
-        """A reduction of a single element."""
-        if kind == "welford":
-            return value, self.constant(0, dtype), self.constant(1, dtype)
-        if kind.startswith("arg"):
-            return self.constant(0, torch.int64)
-        return self.to_dtype(value, dtype, value.dtype)
 
     def _welford(self, dtype: torch.dtype, value: Written) -> Any:
         count = f"({self.expr(product(self.node.buffer.data.reduction_ranges))})"

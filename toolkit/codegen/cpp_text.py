@@ -17,8 +17,8 @@ from ..loops.index import Expr
 from ..scheduling.loop_order import Hints
 from ..scheduling.nodes import FusedSchedulerNode
 from ..shapes.text import cpp as index_text
+from .arguments import Arguments
 from .cpp_prelude import C_TYPES
-from .kernel import Arg, ArgKind
 from .tiling import adds, choose, kept_rows
 from .walk import INNERMOST, LANE, UNARY, Walker, Written, joined
 from .writer import Writer
@@ -34,7 +34,7 @@ def _text(e: Expr) -> tuple[str, frozenset[str]]:
     return index_text(e), frozenset(s.name for s in e.free_symbols)
 
 
-class CppText(Walker):
+class CppText(Arguments, Walker):
     """`out` is where statements go; `known` are the values of elements in scope, by (buffer, index)."""
 
     def __init__(self, group: FusedSchedulerNode, name: str, hints: Hints, dtypes: dict[str, torch.dtype]) -> None:
@@ -61,24 +61,6 @@ class CppText(Walker):
         self.places: list[Writer | None] = []  # by level: where what varies with that many loops is declared
         self.depths: dict[sympy.Symbol, int] = {}  # level of each variable
         self.final = True
-
-    def signature(self) -> tuple[Arg, ...]:
-        """Tensors that are only read, then those written; then sizes."""
-        args = [Arg(self.pointer(n), n, self._kind(n), self.dtypes[n]) for n in self.used]
-        args.sort(key=lambda a: a.kind != "in")
-        return (*args, *(Arg(s, s, "size") for s in sorted(self.sizes)))
-
-    def _kind(self, name: str) -> ArgKind:
-        if name not in self.group.writes:
-            return "in"
-        made_here = name in self.buffers and self.buffers[name].mutates is None
-        return "out" if made_here and name not in self.group.inplace else "inout"
-
-    def pointer(self, name: str) -> str:
-        """The C name of a buffer in memory; one written in place of another stands for both."""
-        name = self.renamed.get(name, name)
-        self.used[name] = None
-        return {"in": "in_", "out": "out_", "inout": "io_"}[self._kind(name)] + name
 
     def expr(self, e: Expr) -> str:
         """An index or size expression; size symbols in it become arguments."""

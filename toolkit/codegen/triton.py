@@ -22,7 +22,8 @@ from ..provenance import trail
 from ..scheduling.loop_order import Hints, hint, strides
 from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
 from ..shapes.text import triton as index_text
-from .kernel import Arg, Kernel
+from .arguments import Arguments
+from .kernel import Kernel
 from .names import header, kernel_name
 from .triton_ops import ATOM, FLOATS, UNARY, TritonOps, call, compute_dtype, literal
 from .triton_prelude import TYPES
@@ -56,7 +57,7 @@ def kept_rows(group: FusedSchedulerNode, hints: Hints) -> frozenset[str]:
     return group.crossing
 
 
-class TritonKernel(TritonReductions, TritonOps, Walker):
+class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
     """Writes one kernel. `out` is where statements go; `known` are the values of elements in scope, by (buffer, index)."""
 
     def __init__(self, group: FusedSchedulerNode, name: str, hints: Hints, dtypes: dict[str, torch.dtype]) -> None:
@@ -163,12 +164,6 @@ class TritonKernel(TritonReductions, TritonOps, Walker):
         text = self.expr(e)
         return text if e.is_Atom else f"({text})"
 
-    def signature(self) -> tuple[Arg, ...]:
-        """Tensors that are only read, then those written; then sizes."""
-        args = [Arg(self.pointer(n), n, self._kind(n), self.dtypes[n]) for n in self.used]
-        args.sort(key=lambda a: a.kind != "in")
-        return (*args, *(Arg(s, s, "size") for s in sorted(self.sizes)))
-
     def launch(self) -> dict[str, object]:
         """`xnumel` is a Python expression of the size arguments; blocks and warps are the first choice, for an autotuner to vary."""
         from ..shapes.text import python
@@ -185,18 +180,6 @@ class TritonKernel(TritonReductions, TritonOps, Walker):
 
     def _form(self) -> str:
         return "pointwise" if not self.group.domain.r else "persistent" if self.persistent else "looped"
-
-    def _kind(self, name: str) -> str:
-        if name not in self.group.writes:
-            return "in"
-        made_here = name in self.buffers and self.buffers[name].mutates is None
-        return "out" if made_here and name not in self.group.inplace else "inout"
-
-    def pointer(self, name: str) -> str:
-        """The name of a buffer in memory; one written in place of another stands for both."""
-        name = self.renamed.get(name, name)
-        self.used[name] = None
-        return {"in": "in_", "out": "out_", "inout": "io_"}[self._kind(name)] + name
 
     # -- text
 

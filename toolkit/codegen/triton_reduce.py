@@ -87,7 +87,7 @@ class TritonReductions(Walker):
 
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Written) -> Any:
         if not self.node.is_reduction:
-            return self._of_one(dtype, kind, value)
+            return self.of_one(dtype, kind, value)
         if kind == "welford":
             return self._welford(compute_dtype(dtype), value)
         if kind.startswith("arg"):
@@ -102,14 +102,6 @@ class TritonReductions(Walker):
         wide = torch.int32 if value.dtype is BOOL and kind in ("max", "min") else compute_dtype(dtype)
         done = self._combined(kind, wide, value if value.dtype is wide else cast(value, wide))
         return self.to_dtype(done, dtype, wide) if wide is not compute_dtype(dtype) else done
-
-    def _of_one(self, dtype: torch.dtype, kind: str, value: Written) -> Any:
-        """A reduction of a single element."""
-        if kind == "welford":
-            return value, self.constant(0, dtype), self.constant(1, dtype)
-        if kind.startswith("arg"):
-            return self.constant(0, torch.int64)
-        return self.to_dtype(value, dtype, value.dtype)
 
     def _guarded(self, value: Written, neutral: str) -> str:
         """The value with elements that do not exist made neutral; of the block's full shape."""

@@ -81,6 +81,14 @@ class Walker:
         """The value under a name."""
         raise NotImplementedError
 
+    def of_one(self, dtype: torch.dtype, kind: str, value: Written) -> Any:
+        """A reduction of a single element; `constant` and `to_dtype` are the backend's."""
+        if kind == "welford":
+            return value, self.constant(0, dtype), self.constant(1, dtype)  # type: ignore[attr-defined]
+        if kind.startswith("arg"):
+            return self.constant(0, torch.int64)  # type: ignore[attr-defined]
+        return self.to_dtype(value, dtype, value.dtype)  # type: ignore[attr-defined]
+
     def inner(self, block: Block) -> Any:
         """The result of a masked body, written where the walker is now."""
         self._block(block)
