@@ -13,10 +13,11 @@ from .. import options as opts
 from ..errors import CannotTrace
 from ..provenance import trail
 from .attributes import attributes_of, fetch
-from .boundary import Backward, Compiled, bind_inference, bind_training
+from .boundary import Backward, Compiled, Layouts, bind_inference, bind_training
 from .cleanup import clean, drop_dead, text, verify
 from .joint import Joint, trace, write_inside
 from .partition import split
+from .relay import relaid
 
 CompileGraph = Callable[[GraphModule, list[Any], str], Compiled]
 
@@ -75,9 +76,10 @@ def _training(joint: Joint, compile_graph: CompileGraph, mode: Any) -> Callable[
     partition = split(joint)
     forward = compile_graph(partition.forward, _placeholders(partition.forward), "forward")
 
-    def build() -> Compiled:
+    def build(layouts: Layouts) -> Compiled | None:
         with shapes.scope(mode):
-            return compile_graph(partition.backward, _placeholders(partition.backward), "backward")
+            graph = partition.backward if not any(layouts) else relaid(partition.backward, layouts, mode)
+            return None if graph is None else compile_graph(graph, _placeholders(graph), "backward")
 
     backward = Backward(build, opts.current(), events.Event().compile_id)
     return bind_training(joint, partition, forward, backward)

@@ -99,25 +99,40 @@ def _maker(output: Output) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
 # -- training ---------------------------------------------------------------------------------------------------------
 
 
+Layouts = tuple[tuple[int, ...] | None, ...]  # of the incoming gradients; None: the strides that the trace supposed
+MOST_LAYOUTS = 4
+
+
 @dataclass
 class Backward:
-    """The backward graph, compiled when first called. Events and options are those of the compilation that made it."""
+    """The backward graph, compiled when first called; for gradients with other strides, again. Events and options are those of the
+    compilation that made it."""
 
-    build: Callable[[], Compiled]
+    build: Callable[[Layouts], Compiled | None]
     options: options.Options
     compile_id: int
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._run: Compiled | None = None
+        self._runs: dict[Layouts, Compiled | None] = {}
 
-    def __call__(self, arguments: list[Any]) -> Sequence[Any]:
-        if self._run is None:
+    def of(self, layouts: Layouts) -> Compiled | None:
+        """The compiled backward for these layouts; None: there is none, and the gradients must be laid out as supposed."""
+        if layouts not in self._runs:
             with self._lock:
-                if self._run is None:
+                if layouts not in self._runs and len(self._runs) <= MOST_LAYOUTS:
                     with options.using(self.options), events.resumed(self.compile_id), torch.enable_grad():
-                        self._run = self.build()
-        return self._run(arguments)
+                        self._runs[layouts] = self.build(layouts)
+        return self._runs.get(layouts)
+
+    def __call__(self, known: list[Any], tangents: list[torch.Tensor], expected: Sequence[Tangent]) -> Sequence[Any]:
+        layouts = tuple(None if e.as_supposed(t) else t.stride() for t, e in zip(tangents, expected, strict=True))
+        run = self.of(layouts)
+        if run is None:
+            tangents = [e.laid_out(t) for t, e in zip(tangents, expected, strict=True)]
+            run = self.of((None,) * len(layouts))
+        assert run is not None
+        return run([*known, *tangents])
 
 
 @dataclass
@@ -132,17 +147,24 @@ class Tangent:
         self.shape = tuple(self.like.shape) if static else None
         self.dtype = self.like.dtype
 
+    def as_supposed(self, grad: torch.Tensor) -> bool:
+        return self.stride is None or grad.stride() == self.stride
+
+    def laid_out(self, grad: torch.Tensor) -> torch.Tensor:
+        """`grad` with the strides that the trace supposed."""
+        if self.as_supposed(grad):
+            return grad
+        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=grad.device).copy_(grad)
+
     def fit(self, grad: torch.Tensor) -> torch.Tensor:
-        """`grad` with the expected dtype and strides."""
+        """`grad` with the expected dtype; laid out as it comes where its elements lie densely, else as supposed."""
         if type(grad) not in (torch.Tensor, torch.nn.Parameter):
             raise OddTangent(f"a gradient of type {type(grad).__name__} reached a compiled function")
         if grad.dtype is not self.dtype:
             grad = grad.to(self.dtype)
         if self.stride is None:
             return grad.contiguous()
-        if grad.stride() != self.stride:
-            grad = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=grad.device).copy_(grad)
-        return grad
+        return grad if grad.stride() == self.stride or torch.ops.aten.is_non_overlapping_and_dense(grad) else self.laid_out(grad)
 
 
 @dataclass
@@ -186,7 +208,7 @@ class _Boundary(torch.autograd.Function):
         saved = ctx.saved_tensors
         tangents = [_incoming(grads[k], t, ctx, n) for n, (k, t) in enumerate(training.tangents)]
         with below_autograd():
-            gradients = training.backward([*ctx.numbers, *saved, *tangents])
+            gradients = training.backward([*ctx.numbers, *saved], tangents, [t for _, t in training.tangents])
         if torch.is_grad_enabled():  # create_graph=True: a further derivative must not come out as zero
             gradients = _Once.apply(len(gradients), *gradients, *grads, *saved)
         result: list[Any] = [None] * (training.inputs + 1)

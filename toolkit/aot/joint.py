@@ -92,7 +92,8 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
                 outputs = _interpret(gm, arguments[:held], line)
                 plan = Planner(inputs, recorder.node_of).make(outputs)
             joint = Joint(None, plan, list(examples))  # type: ignore[arg-type]
-            gradients = _backward(joint, inputs, recorder, line) if any(plan.differentiable) else []
+            as_inputs = gm.meta.get("gradients_as_inputs", False)
+            gradients = _backward(joint, inputs, recorder, line, as_inputs) if any(plan.differentiable) else []
             _refuse_assumptions(mode)
             joint.graph = recorder.finish([*plan.values, *gradients])
             plan.wrappers.clear()  # they hold the traced autograd graph
@@ -220,8 +221,9 @@ def _flat(result: Any) -> list[Any]:
     return torch.utils._pytree.tree_leaves(result, is_leaf=lambda v: v is None)
 
 
-def _backward(joint: Joint, inputs: Sequence[Input], recorder: Recorder, line: _Line) -> list[Node | None]:
-    """Record the gradients of the inputs. Runs without autocast, as backward does outside an autocast block."""
+def _backward(joint: Joint, inputs: Sequence[Input], recorder: Recorder, line: _Line, as_inputs: bool) -> list[Node | None]:
+    """Record the gradients of the inputs, with `as_inputs` laid out as these. Runs without autocast, as backward does outside an
+    autocast block."""
     plan = joint.plan
     wanted = [i for i in inputs if i.primal.requires_grad]
     joint.tangents = [k for k, yes in enumerate(plan.differentiable) if yes]
@@ -233,10 +235,21 @@ def _backward(joint: Joint, inputs: Sequence[Input], recorder: Recorder, line: _
     start = len(recorder.graph.nodes)
     with recorder, _no_autocast():
         grads = torch.autograd.grad(outputs, [i.primal for i in wanted], tangents, allow_unused=True)
+        if as_inputs:
+            grads = tuple(_laid_out_as(g, i.fake) for g, i in zip(grads, wanted, strict=True))
         found = [None if g is None else recorder.node_of(unwrapped(g)) for g in grads]
     if any(is_random(n.target) for n in list(recorder.graph.nodes)[start:]):
         raise CannotTrace("backward draws random numbers (a checkpointed region?)")
     return found
+
+
+def _laid_out_as(grad: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:
+    if grad is None or grad.dim() != 4:
+        return grad
+    for layout in (torch.contiguous_format, torch.channels_last):
+        if like.is_contiguous(memory_format=layout):
+            return grad.contiguous(memory_format=layout)
+    return grad
 
 
 @contextlib.contextmanager

@@ -57,6 +57,7 @@ def images_channels_last(gm: fx.GraphModule) -> fx.GraphModule:
             node.update_arg(0, _method(node, node.args[0], "contiguous", memory_format=torch.channels_last))
     new = fx.GraphModule(gm, graph)
     new.meta.update(gm.meta)
+    new.meta["gradients_as_inputs"] = True  # a gradient's strides in eager are nobody's here: the next best are its tensor's
     return new
 
 

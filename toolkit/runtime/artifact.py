@@ -96,7 +96,21 @@ def copied(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     with torch.no_grad():
-        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device).copy_(value)
+        if value.numel() == 0 or _one_place_each(value):
+            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device).copy_(value)
+        extent = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
+        memory = value.detach().as_strided((extent,), (1,), value.storage_offset()).clone()
+        return memory.as_strided(value.shape, value.stride())
+
+
+def _one_place_each(value: torch.Tensor) -> bool:
+    """No two elements share memory: each dimension steps over all that lies within the smaller steps."""
+    reach = 0
+    for stride, n in sorted((s, n) for n, s in zip(value.shape, value.stride(), strict=True) if n > 1):
+        if stride <= reach:
+            return False
+        reach += (n - 1) * stride
+    return True
 
 
 def settled(tensor: Any, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:

@@ -1,0 +1,48 @@
+"""Strides and shared memory at the edges: expanded inputs, gradients laid out as eager's, writes that overlap."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import fuselab
+
+
+def gradients(fn, *inputs, compiled=True):
+    fuselab.reset()
+    leaves = [x.detach().clone().requires_grad_() for x in inputs]
+    out = (fuselab.compile(fn) if compiled else fn)(*leaves)
+    cotangent = torch.randn(out.shape, generator=torch.Generator().manual_seed(1))
+    return torch.autograd.grad(out, leaves, cotangent)
+
+
+def test_an_expanded_input_is_read_as_it_is():
+    for x in (torch.ones(1).expand(16), torch.randn(3, 1).expand(3, 5), torch.arange(6.0).unfold(0, 3, 1)):
+        fuselab.reset()
+        torch.testing.assert_close(fuselab.compile(lambda x: x.pow(3) + 1)(x), x.pow(3) + 1)
+
+
+@pytest.mark.parametrize(
+    ("fn", "shapes"),
+    [
+        (lambda x: torch.rot90(x, 1, (0, 1)), [(5, 6, 7)]),
+        (lambda x: x.transpose(0, 1) * 2, [(5, 6, 7)]),
+        (F.conv2d, [(2, 4, 8, 8), (2, 4, 3, 3)]),
+    ],
+)
+def test_gradients_have_eagers_strides_when_the_incoming_one_is_laid_out_otherwise(fn, shapes):
+    inputs = [torch.randn(s) for s in shapes]
+    for found, expected in zip(gradients(fn, *inputs), gradients(fn, *inputs, compiled=False), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        assert found.stride() == expected.stride()
+
+
+def test_a_write_into_an_expanded_input_is_left_to_eager():
+    def fn(x):
+        x.fill_diagonal_(2)
+        return x + 1
+
+    made = [torch.zeros(2, dtype=torch.int8).expand(5, 2) for _ in range(2)]
+    assert torch.equal(fuselab.compile(fn)(made[0]), fn(made[1]))
+    assert torch.equal(*made)
