@@ -153,3 +153,20 @@ def test_a_loop_with_a_break_in_each_turn_is_right():
         return x + 1
 
     check(f, X, [1.0, 2.0, 3.0], graphs=None, breaks=None)
+
+
+def leaves(tree):
+    if isinstance(tree, list):
+        for part in tree:
+            yield from leaves(part)
+        return len(tree)
+    yield tree
+
+
+def test_generators_that_delegate_in_a_loop_go_on():
+    def counted(parts):
+        for part in parts:
+            count = yield from leaves(part)
+            yield count
+
+    check(lambda x: (list(leaves([x, [1, [x + 1, 2], []], 3])), list(counted([[x, 1], 2, []]))), X)

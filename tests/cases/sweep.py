@@ -4,9 +4,11 @@
     python -m tests.cases.sweep bench --backend eager   TorchBench-like programs, capture alone
     python -m tests.cases.sweep timm --only resnet
     python -m tests.cases.sweep reports                 public bug reports
-    ... --jobs 2 --timeout 300 --json results.json
+    python -m tests.cases.sweep further                 HuggingFace architectures outside that list; also further_timm, further_tv, generate
+    ... --jobs 2 --timeout 300 --json results.json --peer
 
-A row: ok or what differs; graphs, breaks, kernels, fallbacks, seconds to the first result. The parent imports the libraries once and forks for each case.
+A row: ok or what differs; graphs, breaks, kernels, fallbacks, seconds to the first result; with --peer "breaks ours / torch.compile's", the
+latter counted by its own counter under backend="eager". The parent imports the libraries once and forks for each case.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import Any
 import torch
 
 Row = dict[str, Any]
+with_peer = False
 
 
 def flat(out: Any) -> list[torch.Tensor]:
@@ -82,7 +85,23 @@ def model_case(build: Callable[[], tuple[Any, Callable[[Any], Any]]], training: 
     wrong = close(flat(found), flat(expected)) or (close(flat(again), flat(wanted)) and "second call differs")
     if training and not wrong:
         wrong = gradients(model, twin, found, expected)
-    return {"ok": not wrong, "why": wrong, **facts(f, seconds)}
+    row = {"ok": not wrong, "why": wrong, **facts(f, seconds)}
+    return row | {"peer": peer_breaks(build, training)} if with_peer else row
+
+
+def peer_breaks(build: Callable[[], tuple[Any, Callable[[Any], Any]]], training: bool) -> int | str:
+    """How often torch.compile breaks the graph in the same two calls; a word when it fails."""
+    from torch._dynamo.utils import counters
+
+    model, call = build()
+    counters.clear()
+    try:
+        with torch.set_grad_enabled(training):
+            f = torch.compile(model, backend="eager")
+            call(f), call(f)
+    except Exception as error:
+        return type(error).__name__
+    return sum(counters["graph_break"].values())
 
 
 def gradients(model: Any, twin: Any, found: Any, expected: Any) -> str:
@@ -125,6 +144,49 @@ def timm_cases() -> dict[str, Callable[[bool, str], Row]]:
     return {n: built(timm_models, n) for n in timm_models.names()}
 
 
+def further(build: Callable[[str, bool], tuple[Any, Any]], names: list[str]) -> dict[str, Callable[[bool, str], Row]]:
+    from .further_models import NotTiny
+
+    def case(name: str) -> Callable[[bool, str], Row]:
+        def made(training: bool) -> tuple[Any, Callable[[Any], Any]]:
+            model, inputs = build(name, training)
+            return model, inputs if callable(inputs) else lambda m: m(**inputs) if isinstance(inputs, dict) else m(*inputs)
+
+        def run(training: bool, backend: str) -> Row:
+            try:
+                return model_case(lambda: made(training), training, backend)
+            except NotTiny as reason:
+                return {"ok": True, "why": f"not tried: {reason}"}
+
+        return run
+
+    return {n: case(n) for n in names}
+
+
+def further_cases() -> dict[str, Callable[[bool, str], Row]]:
+    from . import further_models as m
+
+    return further(m.build_hf, m.HF)
+
+
+def generate_cases() -> dict[str, Callable[[bool, str], Row]]:
+    from . import further_models as m
+
+    return further(lambda name, training: m.build_generate(name), m.GENERATE)
+
+
+def further_timm_cases() -> dict[str, Callable[[bool, str], Row]]:
+    from . import further_models as m
+
+    return further(m.build_timm, m.TIMM)
+
+
+def further_tv_cases() -> dict[str, Callable[[bool, str], Row]]:
+    from . import further_models as m
+
+    return further(m.build_tv, m.TV)
+
+
 def bench_cases() -> dict[str, Callable[[bool, str], Row]]:
     from . import torchbench_like
 
@@ -156,7 +218,8 @@ def report_case(reports: Any, build: Any, backend: str) -> Row:
     return {"ok": not wrong, "why": wrong or "", "graphs": count, "failures": [f"{e.stage}: {e.error}"[:300] for e in recorder.of(InternalFailure)]}
 
 
-SUITES = {"hf": hf_cases, "timm": timm_cases, "bench": bench_cases, "reports": report_cases}
+SUITES = {"hf": hf_cases, "timm": timm_cases, "bench": bench_cases, "reports": report_cases, "further": further_cases, "generate": generate_cases,
+          "further_timm": further_timm_cases, "further_tv": further_tv_cases}  # fmt: skip
 
 
 def forked(work: Callable[[], Row]) -> tuple[int, int]:
@@ -216,16 +279,20 @@ def main() -> None:
     p.add_argument("--jobs", type=int, default=2)
     p.add_argument("--timeout", type=float, default=300)
     p.add_argument("--json", default="")
+    p.add_argument("--peer", action="store_true")
     a = p.parse_args()
+    global with_peer
+    with_peer = a.peer
     cases = {n: c for n, c in SUITES[a.suite]().items() if re.search(a.only, n)}
-    modes = [False] if a.suite == "reports" or a.mode == "inference" else [True] if a.mode == "training" else [False, True]
+    modes = [False] if a.suite in ("reports", "generate") or a.mode == "inference" else [True] if a.mode == "training" else [False, True]
     jobs = [(f"{n}{' training' if t else ''}", (lambda c=c, t=t: c(t, a.backend))) for n, c in cases.items() for t in modes]
     rows: dict[str, Row] = {}
 
     def tell(name: str, row: Row) -> None:
         rows[name] = row
         notes = [row["why"], *row.get("failures", []), *row.get("breaks", [])]
-        print(f"{'ok   ' if row['ok'] else 'WRONG'} {name:50} graphs {row.get('graphs', '?')} kernels {row.get('kernels', '?')} {row.get('seconds', '')}s  "
+        peer = f" breaks {len(row.get('breaks', []))} / {row['peer']}" if "peer" in row else ""
+        print(f"{'ok   ' if row['ok'] else 'WRONG'} {name:50} graphs {row.get('graphs', '?')}{peer} kernels {row.get('kernels', '?')} {row.get('seconds', '')}s  "
               + " | ".join(n for n in notes if n)[:400], flush=True)
 
     sweep(jobs, a.jobs, a.timeout, tell)

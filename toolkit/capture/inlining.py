@@ -31,6 +31,10 @@ _SEEN_THROUGH = (
     "torch._functorch.pytree_hacks",
     "torch._functorch.functional_call",
     "torch.func",
+    "torch._higher_order_ops.associative_scan",
+    "os._Environ",
+    "os._createenviron",
+    "os.getenv",
 )  # inside the machinery, yet plain Python
 _OURS = __name__.rpartition(".")[0].rpartition(".")[0] + "."  # fuselab.toolkit.
 
@@ -45,7 +49,7 @@ def refusal(fn: FunctionType) -> tuple[str, str] | None:
     module = fn.__globals__.get("__name__") or ""
     if module.startswith(_OURS):
         return "unsupported-call", f"{name} of the compiler itself is called"
-    if is_machinery(module):
+    if is_machinery(f"{module}.{name}"):
         return _kind(module), f"{module}.{name} is called"
     return None
 
@@ -58,8 +62,9 @@ def unpatched(fn: FunctionType) -> FunctionType | None:
     return inner if isinstance(inner, FunctionType) else None
 
 
-def is_machinery(module: str) -> bool:
-    return _below(module, _MACHINERY) and not _below(module, _SEEN_THROUGH)
+def is_machinery(path: str) -> bool:
+    """Of the dotted path of a module or function."""
+    return _below(path, _MACHINERY) and not _below(path, _SEEN_THROUGH)
 
 
 def _below(module: str, names: tuple[str, ...]) -> bool:

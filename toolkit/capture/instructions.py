@@ -17,6 +17,8 @@ OPERANDS below is the whole vocabulary, with what `argval` is. Where the normal 
                             puts the cell aside (LOAD_FAST_AND_CLEAR), has a plain value or a new cell under the name, and puts it back
     FOR_ITER                when exhausted: pop the iterator, go to `body.after_loop(instruction)`
     END_FOR                 3.12, and END_FOR + POP_TOP of 3.13: the target of FOR_ITER, pops two; an interpreter never meets it
+    SEND                    when the receiver returned: pop it, push its value, go to `body.after_send(instruction)`
+    END_SEND                3.12 on: the target of SEND, pops the receiver below the value; met only after a CLEANUP_THROW
     COMPARE_OP .to_bool     3.13: the result goes through bool()
 
 Only on some versions: JUMP_IF_TRUE_OR_POP, JUMP_IF_FALSE_OR_POP (3.11), KW_NAMES, FORMAT_VALUE, MAKE_FUNCTION with parts (until 3.12),
@@ -194,9 +196,16 @@ class Body:
 
     def after_loop(self, for_iter: Instruction) -> Instruction:
         """Where a FOR_ITER goes when its iterator, by then popped, is exhausted."""
-        target = for_iter.target
+        return self._past(for_iter, "END_FOR")
+
+    def after_send(self, send: Instruction) -> Instruction:
+        """Where a SEND goes when its receiver, by then replaced by the value it returned, is at its end."""
+        return self._past(send, "END_SEND")
+
+    def _past(self, jump: Instruction, ending: str) -> Instruction:
+        target = jump.target
         assert target is not None
-        return self.instructions[self.instructions.index(target) + 1] if target.opname == "END_FOR" else target
+        return self.instructions[self.instructions.index(target) + 1] if target.opname == ending else target
 
     def text(self) -> str:
         """One line an instruction: line number, index, instruction, handler."""

@@ -83,7 +83,7 @@ class ControlOpcodes(Family):
         self.yielded = self.pop()
 
     def SEND(self, i: Instruction) -> None:
-        """The receiver lies below the value sent; at its end the value it returned takes the place of what was sent."""
+        """The receiver lies below the value sent; at its end the value it returned takes the place of both."""
         sent, receiver = self.pop(), self.realize(self.stack[-1])
         try:
             if self.is_same(sent, self.wrap_constant(None)):
@@ -94,8 +94,9 @@ class ControlOpcodes(Family):
             variable = stop.variable
             if not isinstance(variable, ExceptionVariable) or not issubclass(variable.python_type(), StopIteration):
                 raise
+            self.pop_lazy()
             self.push(variable.args[0] if variable.args else self.wrap_constant(None))
-            self.jump(i.target)
+            self.jump(self.body.after_send(i))
 
     def END_SEND(self, i: Instruction) -> None:
         value = self.pop_lazy()

@@ -7,6 +7,7 @@ they must compute from their arguments alone; numbers they read from globals and
 from __future__ import annotations
 
 import dis
+import inspect
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -30,7 +31,10 @@ _WRITES = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF")
 _ACTS = frozenset(("print", "open", "input", "exec", "eval", "globals"))
 
 
-@rule(torch.autograd.Function.apply.__func__)  # type: ignore[attr-defined]
+_slot = inspect.getattr_static(torch.autograd.Function, "apply")  # a class method of Python, since torch 2.14 one of C
+
+
+@rule(getattr(_slot, "__func__", _slot))
 def _apply(tx: Interpreter, cls: VariableTracker, *args: VariableTracker) -> VariableTracker:
     kind = cls.real()
     assume_class(tx, kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import operator
 import types
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from ..source import AttrSource, ConstSource, Source
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .classes import is_instance, is_subclass
 from .containers import ListVariable, RangeVariable, SequenceVariable, TupleVariable, sorted_values
+from .functions import BoundMethodVariable
 from .instance_dict import InstanceDictVariable
 from .iterators import CallIteratorVariable, ReversedVariable
 from .methods import BuiltinMethodVariable
@@ -475,6 +477,9 @@ def wrap_builtin(tx: Interpreter, value: object, source: Source) -> VariableTrac
     if isinstance(value, operator.itemgetter | operator.attrgetter | operator.methodcaller):
         return _wrap_getter(tx, value, source)
     tx.guard(GuardKind.ID_IS, source, value)
+    slot = inspect.getattr_static(owner, value.__name__, None) if isinstance(owner, type) else None  # type: ignore[attr-defined]
+    if isinstance(slot, types.ClassMethodDescriptorType) and slot in RULES:
+        return BoundMethodVariable(BuiltinVariable(slot), tx.wrap_constant(owner), source)
     return BuiltinVariable(value, source)
 
 

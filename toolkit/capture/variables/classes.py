@@ -9,6 +9,8 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ..effects import DELETED
 from ..guards import GuardKind
 from ..source import ConstSource, DictAttrSource, Source
@@ -20,6 +22,9 @@ from .lookup import bind_to, class_source, find, note_volatile
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
+
+
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}  # what they mean as a dtype
 
 
 class ClassVariable(VariableTracker):
@@ -43,6 +48,9 @@ class ClassVariable(VariableTracker):
 
     def key(self, tx: Interpreter) -> type:
         return self.cls
+
+    def proxy(self, tx: Interpreter) -> Any:
+        return _DTYPES[self.cls] if self.cls in _DTYPES else super().proxy(tx)
 
     def truth(self, tx: Interpreter) -> bool:
         return True if _inherits(type(self.cls), "__bool__", type) else bool(self.cls)

@@ -19,6 +19,7 @@ from ..modules import ClassSpec
 from ..source import AttrSource, ConstSource, DictAttrSource, InstanceDictSource, Source
 from .base import VariableTracker
 from .functions import ATOMS, BoundMethodVariable
+from .rules import RULES
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -167,7 +168,9 @@ def _bind_slot(tx: Interpreter, found: Found, instance: VariableTracker | None, 
 
 
 def _bind_class_slot(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
-    """`dict.fromkeys`, `itertools.chain.from_iterable`."""
+    """`dict.fromkeys`, `itertools.chain.from_iterable`; one with a rule gets the class as its first argument."""
+    if found.raw in RULES:
+        return BoundMethodVariable(found.variable(tx), cls)
     return tx.wrap_constant(getattr(cls.real(), found.name))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
@@ -259,7 +260,7 @@ def _operand(value: VariableTracker) -> bool:
     """Can it stand beside a tensor in an operator?"""
     if isinstance(value, (TensorVariable, SymbolicVariable)):
         return True
-    return value.is_constant() and isinstance(value.constant(), (bool, int, float, complex))
+    return value.is_constant() and isinstance(value.constant(), numbers.Number)
 
 
 def wrap_tensor(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:

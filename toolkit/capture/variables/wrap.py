@@ -45,13 +45,16 @@ def handlers() -> tuple[Handler, ...]:
         messages,
         modules,
         namespaces,
+        numpy_values,
         opaque,
+        scans,
         stdlib,
         tensor,
     )
 
     return (
         constant.wrap_constant_value,
+        numpy_values.wrap_numpy,
         tensor.wrap_tensor,
         containers.wrap_sequence,
         dicts.wrap_dict,
