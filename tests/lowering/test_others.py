@@ -85,12 +85,8 @@ def test_convolution_and_attention_are_extern_but_no_fallback():
 
 def test_a_fallback_says_which_op_and_why():
     with Recorder() as recorder:
-        agrees(lambda x: torch.sort(x * 2, 0)[0] + 1, data(torch.float32, 4, 3), falls_back=True)
-    assert [(e.op, e.reason) for e in recorder.of(FellBack)] == [("aten.sort.default", "sorting")]
-
-
-def test_results_nobody_takes_are_not_made():
-    assert names(agrees(lambda x: torch.sort(x, 0)[0], data(torch.float32, 4, 3), falls_back=True)) == ["sort_0", "sort_1"]
+        agrees(lambda x: torch.view_as_real(torch.complex(x, x) * 2) + 1, data(torch.float32, 4, 3), falls_back=True)
+    assert ("aten.complex.default", "complex numbers") in [(e.op, e.reason) for e in recorder.of(FellBack)]
 
 
 def test_random_numbers_are_those_of_eager():
@@ -116,4 +112,4 @@ def test_what_is_used_twice_and_costs_much_is_a_buffer():
 
 
 def test_data_dependent_sizes():
-    agrees(lambda x: torch.nonzero(x > 0).sum(0), data(torch.float32, 9), falls_back=True)
+    agrees(lambda x: torch.nonzero(x > 0).sum(0), data(torch.float32, 9))

@@ -177,13 +177,17 @@ class Wrapper:
 
     def _extern(self, buffer: Buffer) -> None:
         if isinstance(buffer, MultiOutput):
+            if buffer.planned:
+                return
             self._result(buffer, self.name(buffer.parent.name) + "".join(f"[{i}]" for i in buffer.path), True)
             return
         assert isinstance(buffer, ExternKernel)
         args = [self.value(a) for a in buffer.args] + [f"{k}={self.value(v)}" for k, v in buffer.kwargs.items()]
         name = self.name(buffer.name)
         if buffer.out is not None:
-            self.out.line(f"{self.function(buffer.out)}({', '.join([*args, f'out={name}'])})")
+            made = buffer.parts if buffer.several else [buffer]
+            args += [f"{a}={self.name(b.name)}" for a, b in zip(buffer.into, made, strict=True)]
+            self.out.line(f"{name + ' = ' if buffer.several else ''}{self.function(buffer.out)}({', '.join(args)})")
             return
         text = f"{self.function(buffer.target)}({', '.join(args)})"
         self._result(buffer, text, not (buffer.several or buffer.mutates))
@@ -234,6 +238,8 @@ def dotted(target: Any) -> str:
 
 def _ours(buffer: Buffer) -> bool:
     """Allocated by the wrapper: its storage offset is 0."""
+    if isinstance(buffer, MultiOutput):
+        return buffer.planned
     return isinstance(buffer, ComputedBuffer) or (isinstance(buffer, ExternKernel) and buffer.out is not None)
 
 

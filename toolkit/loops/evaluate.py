@@ -299,7 +299,7 @@ class Machine:
             evaluate(operation, self.memory, self.values)
         elif isinstance(operation, ExternKernel):
             self._call(operation)
-        elif isinstance(operation, MultiOutput):
+        elif isinstance(operation, MultiOutput) and not operation.planned:
             result = self.results[operation.parent.name]
             for i in operation.path:
                 result = result[i]
@@ -313,8 +313,10 @@ class Machine:
     def _call(self, kernel: ExternKernel) -> None:
         args, kwargs = self.argument(kernel.args), self.argument(kernel.kwargs)
         if kernel.out is not None:
-            self.memory[kernel.name] = self._allocate(kernel.layout)
-            kernel.out(*args, **kwargs, out=self.view(kernel.name, kernel.layout))
+            made = kernel.parts if kernel.several else [kernel]
+            self.memory |= {b.name: self._allocate(b.layout) for b in made}
+            places = {a: self.view(b.name, b.layout) for a, b in zip(kernel.into, made, strict=True)}
+            kernel.out(*args, **kwargs, **places)
             return
         result = self.results[kernel.name] = kernel.target(*args, **kwargs)
         if not kernel.several:

@@ -155,13 +155,15 @@ class ComputedBuffer(Buffer):
 class ExternKernel(Buffer):
     """A call of ATen or another library. `args` and `kwargs` hold tensors as Buffer or ReinterpretView, sizes as sympy expressions, lists
     and tuples of these, and plain constants. With `out` the op has a form that writes into preallocated memory: called as out(*args,
-    **kwargs, out=buffer). `mutates` names buffers that it writes. `layout` is None-like (numel 0) for an op with several results: these
-    are MultiOutput buffers."""
+    **kwargs, out=buffer), `into` being the names of those arguments. `mutates` names buffers that it writes. `layout` is None-like (numel 0)
+    for an op with several results: these are MultiOutput buffers, which have memory before the call if there is an `out`: `parts` then."""
 
     target: Any = None
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     out: Any = None
+    into: tuple[str, ...] = ()
+    parts: list[MultiOutput] = field(default_factory=list)
     mutates: tuple[str, ...] = ()
     several: bool = False
     random: bool = False
@@ -174,6 +176,11 @@ class MultiOutput(Buffer):
 
     parent: ExternKernel = None  # type: ignore[assignment]
     path: tuple[int, ...] = ()
+
+    @property
+    def planned(self) -> bool:
+        """It had memory before the call."""
+        return self.parent.out is not None
 
 
 @dataclass(frozen=True, eq=False)

@@ -276,13 +276,23 @@ class Builder:
         ReinterpretView."""
         several = isinstance(val, (list, tuple))
         layout = layout_of(val) if isinstance(val, torch.Tensor) else Layout(self.graph.device, torch.float32, (ZERO,), (sympy.Integer(1),))
-        kernel = ExternKernel(self.name(), layout, frozenset(), target, tuple(args), dict(kwargs), out, (), several, reason=reason)
+        into = tuple(a.name for a in out._schema.arguments if a.kwarg_only and a.alias_info is not None) if out is not None else ()
+        kernel = ExternKernel(
+            self.name(), layout, frozenset(), target, tuple(args), dict(kwargs), out, into, several=several, reason=reason
+        )
         kernel.random = torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
         self.add(kernel)
         if not several:
             self._define(kernel.name, val)
             return TensorBox(StorageBox(kernel)) if isinstance(val, torch.Tensor) else expr(val)
         return self._results(kernel, val, ())
+
+    def knows_sizes(self, val: Any) -> bool:
+        """`val` is tensors whose sizes are all known before they are computed."""
+        parts = val if isinstance(val, (list, tuple)) else (val,)
+        if not parts or not all(isinstance(v, torch.Tensor) for v in parts):
+            return False
+        return all(not (e.free_symbols - self.graph.symbols.keys()) for v in parts for e in (*exprs(v.shape), *exprs(v.stride())))
 
     def _define(self, name: str, val: Any) -> None:
         """Sizes that only this operation's result knows (`nonzero`, `item`)."""
@@ -295,10 +305,11 @@ class Builder:
         if isinstance(val, torch.Tensor):
             part = MultiOutput(self.name(), layout_of(val), frozenset(), kernel, path)
             self.add(part)
+            kernel.parts.append(part)
             self._define(part.name, val)
             return TensorBox(StorageBox(part))
         if isinstance(val, (list, tuple)):
-            used = self._used() if not path else None
+            used = self._used() if not path and kernel.out is None else None
             return tuple(self._results(kernel, v, (*path, i)) if used is None or i in used else None for i, v in enumerate(val))
         if isinstance(val, (torch.SymInt, torch.SymFloat)):
             self._define(kernel.name, val)

@@ -13,28 +13,16 @@ from ..loops.ir import TensorBox
 from .build import Builder, expr, exprs
 
 REASONS = {  # op name -> why it stays with ATen
-    "sort": "sorting", "topk": "sorting", "kthvalue": "sorting", "median": "sorting", "nanmedian": "sorting", "mode": "sorting",
-    "unique": "data-dependent size", "_unique2": "data-dependent size", "nonzero": "data-dependent size",
-    "masked_select": "data-dependent size",
-    "_local_scalar_dense": "a tensor's value in Python", "bernoulli": "random numbers as eager draws them",
-    "rand": "random numbers as eager draws them",
-    "randn": "random numbers as eager draws them", "randint": "random numbers as eager draws them",
-    "randperm": "random numbers as eager draws them",
-    "native_dropout": "random numbers as eager draws them", "multinomial": "random numbers as eager draws them",
-    "normal_functional": "random numbers as eager draws them", "uniform": "random numbers as eager draws them",
-    "exponential": "random numbers as eager draws them",
-    "rand_like": "random numbers as eager draws them", "randn_like": "random numbers as eager draws them",
-    "masked_scatter": "data-dependent positions",
-    "_fft_r2c": "Fourier transform", "_fft_c2c": "Fourier transform", "_fft_c2r": "Fourier transform",
-}  # fmt: skip
+    "_local_scalar_dense": "a tensor's value in Python",
+}
 
 
-def reason_of(target: Any) -> str:
+def reason_of(target: Any, complex_numbers: bool = False) -> str:
     packet = getattr(target, "overloadpacket", None)
     name = packet.__name__ if packet is not None else str(target)
     if name.startswith(("linalg_", "_linalg")):
         return "linear algebra"
-    return REASONS.get(name, "no lowering for this op")
+    return REASONS.get(name, "complex numbers" if complex_numbers else "no lowering for this op")
 
 
 def call(b: Builder, target: Any, args: Any, kwargs: Any, node: fx.Node, reason: str, out: Any = None) -> Any:

@@ -19,6 +19,7 @@ from ..loops.ir import Buffer, LoweredGraph, ReinterpretView, TensorBox
 from ..provenance import trail
 from . import (
     families,  # noqa: F401  (fills the table)
+    library,
     view,
 )
 from .build import Builder, expr, exprs, same_strides
@@ -113,16 +114,20 @@ class Lowering(fx.Interpreter):
         return self._fall_back(target, args, kwargs)
 
     def _rule(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """The rule for `target`; complex numbers have views and the copy into an input only."""
+        """The rule for `target`; complex numbers have views, the copy into an input and library kernels only."""
         rule = RULES.get(target)
-        values = [v for v in pytree.tree_leaves(self.builder.val) if isinstance(v, torch.Tensor)]
-        if not any(v.dtype.is_complex for v in (*values, *boxes((args, kwargs)))):
+        if not self._complex(args, kwargs):
             return rule
         is_view = rule is not None and rule.__module__ == view.__name__ and is_alias(target)
-        return rule if is_view or target is torch.ops.aten.copy_.default else None
+        is_library = rule is not None and rule.__module__ == library.__name__
+        return rule if is_view or is_library or target is torch.ops.aten.copy_.default else None
+
+    def _complex(self, args: Any, kwargs: Any) -> bool:
+        values = [v for v in pytree.tree_leaves(self.builder.val) if isinstance(v, torch.Tensor)]
+        return any(v.dtype.is_complex for v in (*values, *boxes((args, kwargs))))
 
     def _fall_back(self, target: Any, args: Any, kwargs: Any) -> Any:
-        reason = reason_of(target)
+        reason = reason_of(target, self._complex(args, kwargs))
         node = self.builder.node
         assert node is not None
         emit(FellBack(op=str(target), reason=reason, lines=tuple(map(str, trail.lines(self.builder.origins)))))

@@ -91,5 +91,5 @@ def names_written(buffer: Buffer) -> set[str]:
     if isinstance(buffer, ComputedBuffer):
         return {buffer.mutates or buffer.name}
     if isinstance(buffer, ExternKernel):
-        return {buffer.name, *buffer.mutates}
+        return {buffer.name, *buffer.mutates, *(p.name for p in buffer.parts if p.planned)}
     return {buffer.name}

@@ -117,6 +117,8 @@ def _returns_alias(target: object) -> bool:
 def _fresh(buffer: Buffer | None) -> bool:
     if isinstance(buffer, ExternKernel):
         return not buffer.several and not buffer.mutates
+    if isinstance(buffer, MultiOutput):
+        return buffer.planned
     return isinstance(buffer, ComputedBuffer) and buffer.mutates is None
 
 
@@ -197,7 +199,8 @@ class _Planner:
         return gone
 
     def _ours(self, buffer: Buffer) -> bool:
-        allocated = isinstance(buffer, ComputedBuffer) or (isinstance(buffer, ExternKernel) and buffer.out is not None)
+        allocated = isinstance(buffer, ComputedBuffer) or (isinstance(buffer, ExternKernel) and buffer.out is not None and not buffer.several)
+        allocated = allocated or (isinstance(buffer, MultiOutput) and buffer.planned)
         return allocated and buffer.name not in self.shared
 
     def _key(self, buffer: Buffer) -> object:
@@ -205,7 +208,7 @@ class _Planner:
         return layout.device, layout.dtype, layout.extent()
 
     def _bytes(self, buffer: Buffer) -> int:
-        if isinstance(buffer, MultiOutput) or (isinstance(buffer, ExternKernel) and buffer.several):
+        if (isinstance(buffer, MultiOutput) and not buffer.planned) or (isinstance(buffer, ExternKernel) and buffer.several):
             return 0
         return size_in_bytes(buffer.layout.extent(), buffer, self.hints)
 
@@ -220,4 +223,6 @@ def made_by(group: Group) -> list[Buffer]:
         return [n.buffer for n in group.nodes if n.buffer.mutates is None]
     assert isinstance(group, ExternSchedulerNode)
     b = group.buffer
-    return [b] if isinstance(b, ExternKernel) and b.out is not None else []
+    if not isinstance(b, ExternKernel) or b.out is None:
+        return []
+    return list(b.parts) if b.several else [b]

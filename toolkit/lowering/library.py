@@ -1,0 +1,97 @@
+"""Extern kernels: what a library does better than loops of ours, family by family. A call of one is no fallback: its result's sizes and
+strides are known while lowering, its memory is planned wherever ATen has a form that writes into given memory without a copy of its own,
+and it works with symbolic sizes. Each says why it is there (`ExternKernel.reason`); anything else that ends in ATen is a fallback, with an
+event."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from ..loops.ir import TensorBox
+from .build import Builder
+from .fallback import call
+from .table import RULES, overloads
+
+aten = torch.ops.aten
+
+PRODUCTS, SORTING, LAPACK, RANDOM = "matrix product", "sorting", "linear algebra (LAPACK)", "random numbers as eager draws them"
+FAMILIES = {  # reason -> names of ATen ops
+    PRODUCTS: "mv addmv dot vdot linear addbmm _scaled_mm _int_mm",
+    "convolution": "convolution convolution_backward",
+    "attention kernel": """scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu
+        _scaled_dot_product_flash_attention_for_cpu_backward _scaled_dot_product_flash_attention
+        _scaled_dot_product_flash_attention_backward _scaled_dot_product_efficient_attention
+        _scaled_dot_product_efficient_attention_backward _scaled_dot_product_cudnn_attention
+        _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_fused_attention_overrideable""",
+    "recurrent cells (oneDNN, cuDNN)": "mkldnn_rnn_layer mkldnn_rnn_layer_backward lstm gru _cudnn_rnn _thnn_fused_lstm_cell",
+    LAPACK: """_linalg_check_errors _linalg_det _linalg_eigh _linalg_eigvals _linalg_slogdet _linalg_solve_ex _linalg_svd
+        linalg_cholesky_ex linalg_eig linalg_eigvals linalg_householder_product linalg_inv_ex linalg_ldl_factor_ex linalg_ldl_solve
+        linalg_lstsq linalg_lu linalg_lu_factor_ex linalg_lu_solve linalg_matrix_exp linalg_pinv linalg_qr linalg_solve_triangular
+        cholesky cholesky_inverse cholesky_solve geqrf ormqr orgqr lu_unpack triangular_solve""",
+    "Fourier transform": "_fft_r2c _fft_c2c _fft_c2r",
+    SORTING: "sort topk kthvalue median nanmedian mode",
+    "data-dependent size": "nonzero masked_select _unique2 unique_consecutive unique_dim bincount",
+    RANDOM: """rand randn randint randperm rand_like randn_like randint_like normal normal_functional bernoulli multinomial uniform
+        exponential cauchy geometric log_normal native_dropout rrelu_with_noise_functional poisson binomial _standard_gamma
+        _sample_dirichlet""",
+    "embedding bags (FBGEMM)": "_embedding_bag _embedding_bag_forward_only",
+}  # fmt: skip
+
+COPYING = frozenset("_fft_r2c _fft_c2c _fft_c2r cholesky cholesky_inverse cholesky_solve".split())  # `out=` computes elsewhere and copies
+PLACE = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})  # arguments that given memory answers
+
+
+@functools.cache
+def out_form(op: Any) -> Any:
+    """The overload that does the same into given memory, or None."""
+    packet = op.overloadpacket
+    if packet.__name__ in COPYING:
+        return None
+    wanted = [(a.name, str(a.type)) for a in op._schema.arguments if a.name not in PLACE]
+    for name in packet.overloads():
+        form = getattr(packet, name)
+        if torch.Tag.generated in form.tags:  # calls the functional form and copies
+            continue
+        given = [(a.name, str(a.type)) for a in form._schema.arguments if a.alias_info is None]
+        if given == wanted and len(outs_of(form)) == len(op._schema.returns):
+            return form
+    return None
+
+
+def outs_of(form: Any) -> tuple[str, ...]:
+    """Names of the arguments that `form` writes."""
+    return tuple(a.name for a in form._schema.arguments if a.alias_info is not None and a.alias_info.is_write and a.kwarg_only)
+
+
+def _library(op: Any, reason: str) -> Any:
+    def rule(b: Builder, *args: Any, **kwargs: Any) -> Any:
+        assert b.node is not None
+        out = out_form(op) if b.knows_sizes(b.val) else None
+        given = kwargs if out is None else {k: v for k, v in kwargs.items() if k not in PLACE}
+        return call(b, op, args, given, b.node, reason, out)
+
+    rule.__name__ = str(op)
+    return rule
+
+
+for _reason, _names in FAMILIES.items():
+    for _name in _names.split():
+        for _op in overloads(_name):
+            if not _op._schema.is_mutable:
+                RULES[_op] = _library(_op, _reason)
+
+
+def _into(op: Any, out: Any) -> Any:
+    def rule(b: Builder, *args: Any, **kwargs: Any) -> TensorBox:
+        """Operands in any strides; the result in eager's."""
+        return b.extern(op, [b.memory(a) if isinstance(a, TensorBox) else a for a in args], kwargs, b.val, out, PRODUCTS)
+
+    rule.__name__ = str(op)
+    return rule
+
+
+for _op in (aten.mm, aten.bmm, aten.addmm, aten.baddbmm):
+    RULES[_op.default] = _into(_op.default, _op.out)
