@@ -203,7 +203,7 @@ class Pipeline:
         from .scheduling import schedule
 
         with stage("lower"):
-            lowered = lower(gm, values)
+            lowered = lower(gm, values, self.backend_of(values))
         with stage("schedule"):
             plan = schedule(lowered)
         with stage("generate"):

@@ -1,9 +1,12 @@
 """Loaded indices: reads, writes, negative and out-of-range ones; mutation of inputs."""
 
+import math
+
 import pytest
 import torch
 from torch.nn import functional as F
 
+from ..codegen import compiled
 from .agree import agrees, lowered
 from .test_pointwise import data
 
@@ -92,3 +95,37 @@ def test_a_mutated_input_ends_as_in_eager(change):
     torch.testing.assert_close(x, y)
     for g, w in zip(got, want, strict=True):
         torch.testing.assert_close(g, w)
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("mode", ["sum", "prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8], ids=str)
+def test_scatter_reduce(mode, include_self, dtype):
+    x, src, i = data(dtype, 4, 5), data(dtype, 4, 3, seed=1), torch.tensor([[0, 2, 2], [1, 1, 1], [4, 0, 4], [3, 3, 0]])
+    fn = lambda x, i, src: x.scatter_reduce(1, i, src, mode, include_self=include_self)  # noqa: E731
+    agrees(fn, x, i, src)
+    compiled.agrees(fn, x, i, src)
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("mode", ["prod", "mean", "amax", "amin"])
+def test_index_reduce(mode, include_self):
+    x, src, i = data(torch.float32, 4, 5), data(torch.float32, 3, 5, seed=1), torch.tensor([0, 2, 0])
+    fn = lambda x, i, src: x.index_reduce(0, i, src, mode, include_self=include_self)  # noqa: E731
+    agrees(fn, x, i, src)
+    compiled.agrees(fn, x, i, src)
+
+
+def test_a_nan_wins_in_extremes_that_are_scattered():
+    x, i = torch.tensor([1.0, math.nan, 3.0]), torch.tensor([0, 0, 1, 2])
+    src = torch.tensor([math.nan, 5.0, 6.0, 7.0])
+    for mode in ("amax", "amin"):
+        compiled.agrees(lambda x, i, s, mode=mode: x.scatter_reduce(0, i, s, mode), x, i, src)
+
+
+def test_scatter_multiplies_and_put_writes_flat_positions():
+    x, i = data(torch.float32, 3, 4), torch.tensor([[0, 0, 1, 2]])
+    agrees(lambda x, i: x.scatter(0, i, 2.0, reduce="multiply"), x, i)
+    agrees(lambda x, i: [x.put(i[0], x[1]), x.put(i[0] - 3, x[1], accumulate=True)], x, i)
+    compiled.agrees(lambda x, i: [x.t().put(i[0] * 3, x[1]), x.put(i[0], x[1], accumulate=True)], x, i)

@@ -7,6 +7,7 @@ import torch
 
 from fuselab.toolkit.loops.ir import ComputedBuffer, Reduction
 
+from ..codegen import compiled
 from .agree import agrees
 from .test_pointwise import data
 
@@ -94,3 +95,16 @@ def test_a_reduction_takes_its_elementwise_input_in():
     graph = agrees(lambda x: (x.exp() * 2).sum(1), data(torch.float32, 3, 4))
     (loops,) = [o.data for o in graph.operations if isinstance(o, ComputedBuffer)]
     assert isinstance(loops, Reduction)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8], ids=str)
+def test_extremes_so_far_and_where_they_were_last(dtype):
+    x = data(dtype, 4, 9, 3)
+    fn = lambda x: [v for d in (0, 1, -1) for v in (*torch.cummax(x, d), *torch.cummin(x, d))]  # noqa: E731
+    agrees(fn, x)
+    compiled.agrees(fn, x)
+
+
+def test_a_nan_stays_the_extreme_so_far():
+    x = torch.tensor([1.0, 2.0, math.nan, 5.0, math.nan, 1.0])
+    compiled.agrees(lambda x: [*torch.cummax(x, 0), *torch.cummin(x, 0)], x)

@@ -447,7 +447,7 @@ multi_margin_loss multilabel_margin_loss_forward mv mvlgamma nan_to_num nansum n
 new_empty new_full nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward norm pixel_shuffle pixel_unshuffle rad2deg
 reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d renorm replication_pad1d
 replication_pad2d replication_pad3d roll rot90 sinc smooth_l1_loss smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward
-softplus softplus_backward softshrink special_entr special_log_ndtr special_xlog1py stack std std_mean take threshold trace tril
+softplus softplus_backward softshrink special_entr special_xlog1py stack std std_mean take threshold trace tril
 tril_indices triu triu_indices unfold_backward upsample_bicubic2d upsample_linear1d upsample_trilinear3d vdot xlogy
 """
 

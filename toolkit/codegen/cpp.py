@@ -12,6 +12,7 @@ from ..scheduling.loop_order import Hints
 from ..scheduling.nodes import FusedSchedulerNode
 from .cpp_loops import CppLoops
 from .cpp_prelude import C_TYPES
+from .cpp_special import FREXP, INCLUDE
 from .kernel import Arg, Kernel
 from .names import header, kernel_name
 from .tiling import kept_rows
@@ -34,12 +35,15 @@ class CppKernel(CppLoops):
         text = Writer()
         for line in header(self.group, self.name):
             text.line(f"// {line}")
+        included = text.section()
         with text.block(f'extern "C" const char* {self.name}(void* const* p, const int64_t* n)'):
             head = text.section()
             self.out = text.section()
             self.form()
             text.line(self._return())
         self._head(head)
+        for line in (INCLUDE, *FREXP.splitlines()) if self.includes else ():
+            included.line(line)
         return self.signature(), text
 
     def _head(self, head: Writer) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from ..loops.index import Expr, symbol
 from ..loops.trace import Block
-from .cpp_ops import CppOps, call, compute_dtype, literal
+from .cpp_ops import CppOps, call, compute_dtype, ctype, literal
 from .cpp_prelude import C_TYPES, LOW_PRECISION
 from .cpp_text import FIRST_ASSERT, INDEX_ERROR
 from .walk import ATOM, INNERMOST, LANE, UNARY, Written
@@ -51,8 +51,8 @@ class CppMemory(CppOps):
     def store(self, name: str, index: Expr, value: Written, mode: str | None = None) -> None:
         self.forget(name)
         self.overwritten.add(name)
-        if mode == "atomic_add":
-            return self._add(name, index, value) if self.final else None
+        if mode is not None:
+            return self._combined(name, index, value, mode) if self.final else None
         stage = self.group.stages[self.node]
         used_later = (
             self.loads[(name, index, stage)] or (self.node.level == "outer" and name in self.internal) or self.read_after(name, stage)
@@ -71,14 +71,16 @@ class CppMemory(CppOps):
             return value.raw or call(f"to_{LOW_PRECISION[dtype]}", value).text
         return value.text
 
-    def _add(self, name: str, index: Expr, value: Written) -> None:
+    def _combined(self, name: str, index: Expr, value: Written, mode: str) -> None:
         dtype, place = self.dtypes[name], self.element(name, index)
-        if dtype in LOW_PRECISION:
-            kind = LOW_PRECISION[dtype]
-            return self.statement(f"{place} = to_{kind}(from_{kind}({place}) + {value.at(UNARY)});")
         if dtype is torch.bool:
-            return self.statement(f"{place} |= {value.text};")
-        return self.statement(f"{place} += {value.text};")
+            return self.statement(f"{place} {'|=' if mode in ('atomic_add', 'atomic_max') else '&='} {value.text};")
+        sign = {"atomic_add": "+", "atomic_mul": "*"}.get(mode)
+        if sign and dtype not in LOW_PRECISION:
+            return self.statement(f"{place} {sign}= {value.text};")
+        old = call(f"from_{LOW_PRECISION[dtype]}", Written(place, dtype), dtype=torch.float32).text if dtype in LOW_PRECISION else place
+        new = f"{old} {sign} {value.at(UNARY)}" if sign else f"nan_{mode[-3:]}<{ctype(dtype)}>({old}, {value.text})"
+        return self.statement(f"{place} = {f'to_{LOW_PRECISION[dtype]}({new})' if dtype in LOW_PRECISION else new};")
 
     def read_after(self, name: str, stage: int) -> bool:
         """A later stage of this kernel reads it."""

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .cpp_prelude import C_TYPES, LOW_PRECISION
+from .cpp_special import special
 from .cpp_text import ZERO_DIVISION, CppText
 from .walk import AND, ATOM, BIT_AND, BIT_OR, BIT_XOR, CHOICE, COMPARISON, OR, PRODUCT, SUM, UNARY, Written, joined
 
@@ -260,6 +261,10 @@ class CppOps(CppText):
 
     def round(self, x: Written) -> Written:
         return call(f"__builtin_rint{suffix(x.dtype)}", x) if x.dtype in FLOATS else x
+
+    def special(self, name: str, *args: Written) -> Written:
+        self.includes = True
+        return special(name, args)
 
     # -- tests and logic
     def isnan(self, x: Written) -> Written:

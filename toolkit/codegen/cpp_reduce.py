@@ -257,16 +257,33 @@ class CppReductions(CppNest):
 
     def scan(self, dtype: torch.dtype, kind: str, value: Written) -> Written:
         if not self.node.is_scan:
-            return self.to_dtype(value, dtype, value.dtype)
+            return self.of_one(dtype, kind, value)
+        if kind.startswith("arg"):
+            return self._scanned_place(kind[3:], value)
         wide = torch.float64 if kind in ("sum", "prod") and compute_dtype(dtype) is torch.float32 else compute_dtype(dtype)
         initial = {"sum": "0", "prod": "1", "logcumsumexp": "-INFINITY"}.get(kind) or accumulator("", kind, wide).initial
         a = Accumulator(self.fresh("acc"), wide, initial, "", "")
-        self.accumulators.append(a)
-        place = a.name + self.level + (self.lane() if self.tiling.form == "columns" else "")
+        place = self._carried(a)
         text = (value if value.dtype is wide else cast(value, wide)).at(UNARY)
         self.statement(f"{place} = {SCANS[kind].format(place, text)};")
         now = Written(place, wide)
         return self.keep(now if wide is compute_dtype(dtype) else cast(now, compute_dtype(dtype)))
+
+
+    def _carried(self, a: Accumulator) -> str:
+        """What a scan has come to, where the loop is now."""
+        self.accumulators.append(a)
+        return a.name + self.level + (self.lane() if self.tiling.form == "columns" else "")
+
+    def _scanned_place(self, kind: str, value: Written) -> Written:
+        """The place of the last extreme so far; a NaN stays one until the next."""
+        value = self.keep(value if value.dtype is not torch.bool else cast(value, torch.int32))
+        best = self._carried(Accumulator(self.fresh("acc"), value.dtype, accumulator("", kind, value.dtype).initial, "", ""))
+        place = self._carried(Accumulator(self.fresh("acc"), torch.int64, "0", "", ""))
+        v, sign = value.text, ">=" if kind == "max" else "<="
+        better = f"({v} != {v}) | (({best} == {best}) & ({v} {sign} {best}))"
+        self.statement(f"if ({better}) {best} = {v}, {place} = {self.expr(flat_position(self.node))};")
+        return self.keep(Written(place, torch.int64))
 
 
 class _Inner(Iterable[Accumulator]):

@@ -61,6 +61,7 @@ class CppText(Arguments, Walker):
         self.places: list[Writer | None] = []  # by level: where what varies with that many loops is declared
         self.depths: dict[sympy.Symbol, int] = {}  # level of each variable
         self.final = True
+        self.includes = False  # it calls special functions
 
     def expr(self, e: Expr) -> str:
         """An index or size expression; size symbols in it become arguments."""

@@ -19,7 +19,7 @@ import sympy
 from ..loops.index import Expr, is_constant
 from ..loops.layout import ZERO, product
 from ..loops.trace import Ref, Trace
-from ..scheduling.depends import MemoryDep
+from ..scheduling.depends import MemoryDep, combines
 from ..scheduling.loop_order import Hints, hint, strides
 from ..scheduling.nodes import FusedSchedulerNode
 
@@ -81,7 +81,7 @@ def _apart(group: FusedSchedulerNode, hints: Hints) -> bool:
             return False
         for d in node.writes:
             found = strides(d.index, (last,))
-            if d.mode == "atomic_add" and (found is None or found[0] == 0):
+            if combines(d) and (found is None or found[0] == 0):
                 return False
     return True
 
@@ -117,7 +117,7 @@ def kept_rows(group: FusedSchedulerNode, hints: Hints) -> frozenset[str]:
 
 def adds(group: FusedSchedulerNode) -> bool:
     """It adds to memory at places that may repeat."""
-    return any(d.mode == "atomic_add" for n in group.nodes for d in n.writes)
+    return any(combines(d) for n in group.nodes for d in n.writes)
 
 
 def cost(counts: dict[str, int]) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..errors import InternalError
 from .triton_prelude import TYPES
 from .walk import Written
 
@@ -244,6 +245,9 @@ class TritonOps:
 
     def rshift(self, a: Written, b: Written) -> Written:
         return self._shift(">>", a, b)
+
+    def special(self, name: str, *args: Written) -> Written:
+        raise InternalError(f"Triton has no {name}; lowering leaves it to ATen")
 
     # -- random
     def rand(self, seed: Written, offset: Written) -> Written:

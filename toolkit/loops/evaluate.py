@@ -139,7 +139,11 @@ class Evaluate:
         target = self.memory[name]
         at = self._positions(index)
         shape = torch.broadcast_shapes(at.shape, value.shape, tuple(self.sizes))
-        target.index_put_((at.expand(shape),), value.to(target.dtype).expand(shape), accumulate=mode == "atomic_add")
+        at, value = at.expand(shape).reshape(-1), value.to(target.dtype).expand(shape).reshape(-1)
+        if mode in _COMBINED:
+            target.scatter_reduce_(0, at, value, _COMBINED[mode])
+        else:
+            target.index_put_((at,), value, accumulate=mode == "atomic_add")
 
     def store_reduction(self, name: str, index: Expr, value: torch.Tensor) -> None:
         target = self.memory[name]
@@ -185,7 +189,13 @@ class Evaluate:
         return self._column(_REDUCTIONS[kind](rows)).to(compute_dtype(dtype))
 
     def scan(self, dtype: torch.dtype, kind: str, value: torch.Tensor) -> torch.Tensor:
-        return _SCANS[kind](value.expand(self.sizes).to(compute_dtype(dtype))).to(compute_dtype(dtype))
+        given = value.expand(self.sizes)
+        return _SCANS[kind](given if kind.startswith("arg") else given.to(compute_dtype(dtype))).to(compute_dtype(dtype))
+
+    def special(self, name: str, *args: torch.Tensor) -> torch.Tensor:
+        if name in _SPECIAL:
+            return _SPECIAL[name](*args)
+        return getattr(torch.special, name.removeprefix("special_"))(*args)
 
     # -- dtypes
     def to_dtype(self, x: torch.Tensor, dtype: torch.dtype, src_dtype: torch.dtype) -> torch.Tensor:
@@ -218,7 +228,14 @@ _REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 _SCANS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sum": lambda x: x.cumsum(-1), "prod": lambda x: x.cumprod(-1), "max": lambda x: x.cummax(-1).values,
     "min": lambda x: x.cummin(-1).values,
-    "logcumsumexp": lambda x: x.logcumsumexp(-1),
+    "logcumsumexp": lambda x: x.logcumsumexp(-1), "argmax": lambda x: x.cummax(-1).indices, "argmin": lambda x: x.cummin(-1).indices,
+}  # fmt: skip
+
+
+_COMBINED = {"atomic_mul": "prod", "atomic_max": "amax", "atomic_min": "amin"}
+_SPECIAL: dict[str, Callable[..., torch.Tensor]] = {  # what is no function of torch.special
+    "trigamma": lambda x: torch.special.polygamma(1, x), "gcd": torch.gcd, "frexp_mantissa": lambda x: torch.frexp(x)[0],
+    "frexp_exponent": lambda x: torch.frexp(x)[1],
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ import sympy
 import torch
 
 Value = Any
-StoreMode = Literal["atomic_add"] | None
+StoreMode = Literal["atomic_add", "atomic_mul", "atomic_max", "atomic_min"] | None
 ReductionKind = Literal["sum", "prod", "max", "min", "any", "all", "xor_sum", "argmax", "argmin", "welford"]
 
 
@@ -37,7 +37,8 @@ class Ops(Protocol):
         """Element `index` (in elements from the buffer's start) of buffer `name`."""
 
     def store(self, name: str, index: sympy.Expr, value: Value, mode: StoreMode = None) -> None:
-        """Write `value` there; "atomic_add" adds, for scatters whose targets may repeat."""
+        """Write `value` there; a mode combines it with what is there, for scatters whose targets may repeat (NaN wins over extremes).
+        Triton adds only."""
 
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: ReductionKind, value: Value) -> Value:
         """Combine `value` over all reduction indices. "welford" gives a tuple (mean, m2, weight); argmax and argmin give the flat
@@ -47,8 +48,11 @@ class Ops(Protocol):
     def store_reduction(self, name: str, index: sympy.Expr, value: Value) -> None:
         """Write the result of a reduction, once, after the reduction loops."""
 
-    def scan(self, dtype: torch.dtype, kind: Literal["sum", "prod", "max", "min", "logcumsumexp"], value: Value) -> Value:
-        """Inclusive scan of `value` along the (single) reduction index; the result is defined at every step of it."""
+    def scan(
+        self, dtype: torch.dtype, kind: Literal["sum", "prod", "max", "min", "logcumsumexp", "argmax", "argmin"], value: Value
+    ) -> Value:
+        """Inclusive scan of `value` along the (single) reduction index; the result is defined at every step of it. argmax and argmin
+        give the position of the last extreme so far, or of the last NaN; not in Triton."""
 
     def indirect_indexing(self, value: Value, size: sympy.Expr, check: bool | Literal["strict"] = True) -> sympy.Expr:
         """A loaded integer as an index expression: negative ones are wrapped by `size`; with `check`, out of range raises as eager does;
@@ -133,6 +137,9 @@ class Ops(Protocol):
     def erfc(self, x: Value) -> Value: ...
     def erfinv(self, x: Value) -> Value: ...
     def lgamma(self, x: Value) -> Value: ...
+    def special(self, name: str, *args: Value) -> Value:
+        """A special function, by the name that ATen has for it (rows of `lowering/special.py`); C++ and the reference evaluator only."""
+
     def hypot(self, a: Value, b: Value) -> Value: ...
     def copysign(self, a: Value, b: Value) -> Value: ...
     def nextafter(self, a: Value, b: Value) -> Value: ...

@@ -100,8 +100,10 @@ class _Body:
 
     def stored(self, step: Step) -> str:
         name, index, value, *mode = step.args
-        sign = "+=" if mode and mode[0] == "atomic_add" else "="
-        return f"{name}[{index_text(index)}] {sign} {self.text(value)}"
+        place = f"{name}[{index_text(index)}]"
+        if mode and mode[0] in ("atomic_max", "atomic_min"):
+            return f"{place} = {mode[0].removeprefix('atomic_')}({place}, {self.text(value)})"
+        return f"{place} {'+=' if mode and mode[0] == 'atomic_add' else '*=' if mode and mode[0] == 'atomic_mul' else '='} {self.text(value)}"
 
     def text(self, arg: Any, level: int = OR) -> str:
         if isinstance(arg, Ref):
@@ -114,6 +116,9 @@ class _Body:
                 self.step(step, False)
             return self.text(arg.result, level)
         return dtype_text(arg) if isinstance(arg, torch.dtype) else index_text(arg)
+
+    def _special(self, name: str, *args: Any) -> Term:
+        return f"{name.removeprefix('special_')}({', '.join(self.text(a) for a in args)})", ATOM
 
     def term(self, step: Step) -> Term:
         op, args = step.op, step.args

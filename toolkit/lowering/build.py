@@ -59,8 +59,8 @@ def exprs(values: Sequence[Any]) -> tuple[Expr, ...]:
 class Builder:
     """`node` is the ATen node being lowered and `val` its fake value."""
 
-    def __init__(self, graph: LoweredGraph) -> None:
-        self.graph = graph
+    def __init__(self, graph: LoweredGraph, backend: str = "cpp") -> None:
+        self.graph, self.backend = graph, backend
         self.node: fx.Node | None = None
         self.val: Any = None
         self.stem = ""

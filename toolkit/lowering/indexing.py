@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,9 +14,9 @@ from ..loops.ops import Index, Value, ops
 from ..loops.trace import record
 from .build import Builder
 from .pointwise import clone, where
-from .promotion import LOW, broadcast, cast, compute_dtype, elementwise, operand
+from .promotion import LOW, broadcast, cast, compute_dtype, elementwise, full, is_float, operand
 from .reshape import unflatten
-from .table import RULES, lowers
+from .table import RULES, Declined, lowers
 from .view import alias, reshaped, wrapped
 
 # -- reads ------------------------------------------------------------------------------------------------------------
@@ -125,34 +126,57 @@ def fresh(b: Builder, x: TensorBox) -> tuple[TensorBox, Buffer]:
 
 
 def accumulated(b: Builder, x: TensorBox, write: Callable[[TensorBox, Buffer], None]) -> TensorBox:
-    """Atomic additions into a copy of `x`, low precision in float32."""
+    """Combined into a copy of `x`, low precision in float32."""
     copy, buffer = fresh(b, cast(b, x, compute_dtype(x.dtype)))
     write(copy, buffer)
     return cast(b, copy, x.dtype) if x.dtype in LOW else copy
 
 
-def _scattered(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: Any, add: bool) -> TensorBox:
-    if x.dtype.is_complex or (add and x.dtype is torch.bool):
+def _scattered(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: Any, mode: Any, include_self: bool = True) -> TensorBox:
+    if x.dtype.is_complex or not combinable(b, x.dtype, mode):
         return NotImplemented
     shape = x.size
     x, indices = (v if v.size else reshaped(v, (ONE,)) for v in (x, indices))
     src = reshaped(src, (ONE,)) if isinstance(src, TensorBox) and not src.size else src
     dim = wrapped(dim, len(x.size))
+    at = indices.loader()
+
+    def place(index: Index) -> Index:
+        return (*index[:dim], ops.indirect_indexing(at(index), x.size[dim], "strict"), *index[dim + 1 :])
 
     def write(copy: TensorBox, buffer: Buffer) -> None:
-        at, value = indices.loader(), _value_loader(src, indices.size, copy.dtype)
-
-        def place(index: Index) -> Index:
-            return (*index[:dim], ops.indirect_indexing(at(index), x.size[dim], "strict"), *index[dim + 1 :])
-
+        if not include_self:
+            b.scatter(buffer, _constant(mode, copy.dtype), indices.size, place, [indices])
         sources = [t for t in (indices, src) if isinstance(t, TensorBox)]
-        b.scatter(buffer, value, indices.size, place, sources, "atomic_add" if add else None)
+        b.scatter(buffer, _value_loader(src, indices.size, copy.dtype), indices.size, place, sources, mode)
 
-    if add:
+    if mode is not None:
         return reshaped(accumulated(b, x, write), shape)
     copy, buffer = fresh(b, x)
     write(copy, buffer)
     return reshaped(copy, shape)
+
+
+def combinable(b: Builder, dtype: torch.dtype, mode: Any) -> bool:
+    if mode not in (None, "atomic_add") and b.backend != "cpp":
+        raise Declined("only the C++ backend has it")
+    return mode != "atomic_add" or dtype is not torch.bool
+
+
+def neutral(mode: str, dtype: torch.dtype) -> Any:
+    """The number that changes nothing."""
+    if mode in ("atomic_add", "atomic_mul"):
+        return 0 if mode == "atomic_add" else 1
+    if dtype is torch.bool:
+        return mode == "atomic_min"
+    if dtype.is_floating_point:
+        return -math.inf if mode == "atomic_max" else math.inf
+    return torch.iinfo(dtype).min if mode == "atomic_max" else torch.iinfo(dtype).max
+
+
+def _constant(mode: str, dtype: torch.dtype) -> Callable[[Index], Value]:
+    number = neutral(mode, dtype)
+    return lambda index: ops.constant(number, dtype)
 
 
 def _value_loader(src: Any, size: Sequence[Expr], dtype: torch.dtype) -> Callable[[Index], Value]:
@@ -167,24 +191,43 @@ def _value_loader(src: Any, size: Sequence[Expr], dtype: torch.dtype) -> Callabl
 
 @lowers("scatter.src", "scatter.value")
 def scatter(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: Any) -> TensorBox:
-    return _scattered(b, x, dim, indices, src, False)
+    return _scattered(b, x, dim, indices, src, None)
 
 
 @lowers("scatter_add.default")
 def scatter_add(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: TensorBox) -> TensorBox:
-    return _scattered(b, x, dim, indices, src, True)
+    return _scattered(b, x, dim, indices, src, "atomic_add")
+
+
+MODES = {"add": "atomic_add", "sum": "atomic_add", "multiply": "atomic_mul", "prod": "atomic_mul", "amax": "atomic_max",
+         "amin": "atomic_min", "mean": "atomic_add"}  # fmt: skip
 
 
 @lowers("scatter.reduce", "scatter.value_reduce")
 def scatter_reduced(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: Any, *, reduce: str) -> TensorBox:
-    return _scattered(b, x, dim, indices, src, True) if reduce == "add" else NotImplemented
+    return _scattered(b, x, dim, indices, src, MODES[reduce])
 
 
 @lowers("scatter_reduce.two")
 def scatter_reduce(
     b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: TensorBox, reduce: str, include_self: bool = True
 ) -> TensorBox:
-    return _scattered(b, x, dim, indices, src, True) if reduce == "sum" and include_self else NotImplemented
+    total = _scattered(b, cast(b, x, compute_dtype(x.dtype)), dim, indices, src, MODES[reduce], include_self)
+    if total is NotImplemented or reduce != "mean":
+        return total if total is NotImplemented else cast(b, total, x.dtype)
+    ones = full(b, x.size, int(include_self), total.dtype, x.device)
+    return _averaged(b, total, _scattered(b, ones, dim, indices, 1, "atomic_add"), x.dtype)
+
+
+def _averaged(b: Builder, total: TensorBox, counts: TensorBox, dtype: torch.dtype) -> TensorBox:
+    """Sums over counts, where something was counted; integers round down."""
+    b.realize(total)
+
+    def value(t: Value, n: Value) -> Value:
+        n = ops.maximum(n, ops.constant(1, total.dtype))
+        return ops.truediv(t, n) if is_float(total.dtype) else ops.floordiv(t, n)
+
+    return cast(b, elementwise(b, value, (total, counts), total.dtype), dtype)
 
 
 @lowers("index_put.default", "_unsafe_index_put.default")
@@ -219,10 +262,11 @@ def _along(
     indices: TensorBox,
     value: Callable[[torch.dtype], Callable[[Index], Value]],
     sources: Sequence[TensorBox],
-    add: bool,
+    mode: Any,
+    include_self: bool = True,
 ) -> TensorBox:
-    """Write whole slices of dimension `dim`: index_add, index_copy, index_fill."""
-    if not x.size or x.dtype.is_complex or (add and x.dtype is torch.bool):
+    """Write whole slices of dimension `dim`: index_add, index_copy, index_fill, index_reduce."""
+    if not x.size or x.dtype.is_complex or not combinable(b, x.dtype, mode):
         return NotImplemented
     dim = wrapped(dim, len(x.size))
     rows = reshaped(indices, (product(indices.size),))
@@ -234,9 +278,11 @@ def _along(
         def place(index: Index) -> Index:
             return (*index[:dim], ops.indirect_indexing(at((index[dim],)), x.size[dim], "strict"), *index[dim + 1 :])
 
-        b.scatter(buffer, value(copy.dtype), size, place, (rows, *sources), "atomic_add" if add else None)
+        if not include_self:
+            b.scatter(buffer, _constant(mode, copy.dtype), size, place, (rows,))
+        b.scatter(buffer, value(copy.dtype), size, place, (rows, *sources), mode)
 
-    if add:
+    if mode is not None:
         return accumulated(b, x, write)
     copy, buffer = fresh(b, x)
     write(copy, buffer)
@@ -248,20 +294,58 @@ def index_add(b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: Te
     if x.dtype is torch.bool or not source.size:
         return NotImplemented
     scaled = source if alpha == 1 else elementwise(b, ops.mul, (source, alpha), source.dtype)
-    return _along(b, x, dim, indices, lambda dtype: operand(scaled, scaled.size, dtype), (scaled,), True)
+    return _along(b, x, dim, indices, lambda dtype: operand(scaled, scaled.size, dtype), (scaled,), "atomic_add")
 
 
 @lowers("index_copy.default")
 def index_copy(b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: TensorBox) -> TensorBox:
     if len(source.size) != len(x.size):
         return NotImplemented
-    return _along(b, x, dim, indices, lambda dtype: operand(source, source.size, dtype), (source,), False)
+    return _along(b, x, dim, indices, lambda dtype: operand(source, source.size, dtype), (source,), None)
+
+
+@lowers("index_reduce.default")
+def index_reduce(
+    b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: TensorBox, reduce: str, *, include_self: bool = True
+) -> TensorBox:
+    if len(source.size) != len(x.size):
+        return NotImplemented
+    wide = cast(b, x, compute_dtype(x.dtype))
+    total = _along(b, wide, dim, indices, lambda dtype: operand(source, source.size, dtype), (source,), MODES[reduce], include_self)
+    if total is NotImplemented or reduce != "mean":
+        return total if total is NotImplemented else cast(b, total, x.dtype)
+    ones = full(b, x.size, int(include_self), total.dtype, x.device)
+    counts = _along(b, ones, dim, indices, lambda dtype: lambda index: ops.constant(1, dtype), (), "atomic_add")
+    return _averaged(b, total, counts, x.dtype)
+
+
+@lowers("put.default")
+def put(b: Builder, x: TensorBox, indices: TensorBox, source: TensorBox, accumulate: bool = False) -> TensorBox:
+    if x.dtype.is_complex or (accumulate and x.dtype is torch.bool):
+        return NotImplemented
+    flat, rows = reshaped(x, (product(x.size),)), reshaped(indices, (product(indices.size),))
+    values = reshaped(source, rows.size)
+
+    def write(copy: TensorBox, buffer: Buffer) -> None:
+        at = rows.loader()
+
+        def place(index: Index) -> Index:
+            return (ops.indirect_indexing(at(index), flat.size[0]),)
+
+        value = operand(values, rows.size, copy.dtype)
+        b.scatter(buffer, value, rows.size, place, (rows, values), "atomic_add" if accumulate else None)
+
+    if accumulate:
+        return reshaped(accumulated(b, flat, write), x.size)
+    copy, buffer = fresh(b, flat)
+    write(copy, buffer)
+    return reshaped(copy, x.size)
 
 
 @lowers("index_fill.int_Scalar", "index_fill.int_Tensor")
 def index_fill(b: Builder, x: TensorBox, dim: int, indices: TensorBox, value: Any) -> TensorBox:
     tensors = (value,) if isinstance(value, TensorBox) else ()
-    return _along(b, x, dim, indices, lambda dtype: operand(value, (), dtype) if not tensors else _zero_rank(value, dtype), tensors, False)
+    return _along(b, x, dim, indices, lambda dtype: operand(value, (), dtype) if not tensors else _zero_rank(value, dtype), tensors, None)
 
 
 def _zero_rank(value: TensorBox, dtype: torch.dtype) -> Callable[[Index], Value]:

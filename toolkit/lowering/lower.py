@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,10 +29,10 @@ from .table import RULES, Declined
 SymScalar = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def lower(gm: fx.GraphModule, example_vals: Sequence[Any] = ()) -> LoweredGraph:
+def lower(gm: fx.GraphModule, example_vals: Sequence[Any] = (), backend: str = "cpp") -> LoweredGraph:
     """`gm` is functional ATen: placeholders and nodes carry their fake value in `meta["val"]` (`example_vals` fills placeholders without).
-    Outputs have eager's dtype, sizes and strides."""
-    interpreter = Lowering(rewritten(gm, ATEN_ROWS), example_vals)
+    Outputs have eager's dtype, sizes and strides. `backend` will write the kernels: what it has no primitives for falls back."""
+    interpreter = Lowering(rewritten(gm, ATEN_ROWS), example_vals, backend)
     interpreter.run()
     return interpreter.builder.graph
 
@@ -41,9 +40,9 @@ def lower(gm: fx.GraphModule, example_vals: Sequence[Any] = ()) -> LoweredGraph:
 class Lowering(fx.Interpreter):
     """`run_node` sends each call to its rule, or to ATen."""
 
-    def __init__(self, gm: fx.GraphModule, example_vals: Sequence[Any]) -> None:
+    def __init__(self, gm: fx.GraphModule, example_vals: Sequence[Any], backend: str) -> None:
         super().__init__(gm, garbage_collect_values=True)
-        self.builder = Builder(LoweredGraph())
+        self.builder = Builder(LoweredGraph(), backend)
         self.examples = list(example_vals)
         self.builder.names.update(n.name for n in gm.graph.nodes if n.op == "placeholder")
 
@@ -106,12 +105,15 @@ class Lowering(fx.Interpreter):
         rule = self._rule(target, args, kwargs)
         if rule is None and getattr(getattr(target, "_schema", None), "is_mutable", False):
             raise InternalError(f"lowering expects functional ATen; {target} writes into its arguments")
+        why = ""
         if rule is not None:
-            with contextlib.suppress(Declined):
+            try:
                 result = rule(self.builder, *args, **kwargs)
-                if result is not NotImplemented:
-                    return result
-        return self._fall_back(target, args, kwargs)
+            except Declined as declined:
+                why, result = str(declined), NotImplemented
+            if result is not NotImplemented:
+                return result
+        return self._fall_back(target, args, kwargs, why)
 
     def _rule(self, target: Any, args: Any, kwargs: Any) -> Any:
         """The rule for `target`; complex numbers have views, the copy into an input and library kernels only."""
@@ -126,8 +128,8 @@ class Lowering(fx.Interpreter):
         values = [v for v in pytree.tree_leaves(self.builder.val) if isinstance(v, torch.Tensor)]
         return any(v.dtype.is_complex for v in (*values, *boxes((args, kwargs))))
 
-    def _fall_back(self, target: Any, args: Any, kwargs: Any) -> Any:
-        reason = reason_of(target, self._complex(args, kwargs))
+    def _fall_back(self, target: Any, args: Any, kwargs: Any, why: str = "") -> Any:
+        reason = why or reason_of(target, self._complex(args, kwargs))
         node = self.builder.node
         assert node is not None
         emit(FellBack(op=str(target), reason=reason, lines=tuple(map(str, trail.lines(self.builder.origins)))))

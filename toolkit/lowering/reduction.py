@@ -15,7 +15,7 @@ from ..loops.ops import Index, ops
 from .build import Builder
 from .pointwise import clone
 from .promotion import cast, compute_dtype, elementwise, full, is_float
-from .table import lowers
+from .table import Declined, lowers
 from .view import reshaped, wrapped
 
 
@@ -386,3 +386,29 @@ def cumprod(b: Builder, x: TensorBox, dim: int, *, dtype: torch.dtype | None = N
 @lowers("logcumsumexp.default")
 def logcumsumexp(b: Builder, x: TensorBox, dim: int) -> TensorBox:
     return scanned(b, "logcumsumexp", x, dim, x.dtype) if is_float(x.dtype) else NotImplemented
+
+
+def _extreme_so_far(kind: str) -> Callable[..., Any]:
+    def rule(b: Builder, x: TensorBox, dim: int) -> Any:
+        """(the greatest or least element so far, the position of the last such one)"""
+        if b.backend != "cpp":
+            raise Declined("only the C++ backend has it")
+        if not x.size:
+            return clone(b, x), full(b, (), 0, torch.int64, x.device)
+        if x.dtype is torch.bool or x.dtype.is_complex:
+            return NotImplemented
+        dim, load = wrapped(dim, len(x.size)), x.loader()
+        rest = (*x.size[:dim], *x.size[dim + 1 :])
+
+        def inner(i: Index, r: Index) -> Any:
+            return load((*i[:dim], *r, *i[dim:]))
+
+        return b.scan(kind, inner, rest, x.size[dim], dim, x.dtype, (x,)), b.scan(
+            f"arg{kind}", inner, rest, x.size[dim], dim, torch.int64, (x,)
+        )
+
+    return rule
+
+
+lowers("cummax.default")(_extreme_so_far("max"))
+lowers("cummin.default")(_extreme_so_far("min"))

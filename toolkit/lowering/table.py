@@ -12,7 +12,7 @@ Rule = Callable[..., Any]
 
 
 class Declined(Exception):
-    """Raised deep inside a rule: there are no loops for this; the op falls back to ATen."""
+    """Raised deep inside a rule: there are no loops for this; the op falls back to ATen. Its text is the reason, if it has one."""
 
 
 RULES: dict[Any, Rule] = {}

@@ -26,6 +26,7 @@ import torch
 
 from .. import options
 from ..codegen.cpp_prelude import vector_functions
+from ..codegen.cpp_special import INCLUDE, includes
 from ..codegen.kernel import Kernel
 from ..errors import KernelBuildFailed, NoCompiler
 from ..events import CacheHit, KernelBuilt, KernelFailed, emit
@@ -103,7 +104,7 @@ def _launch(kernel: Kernel, library: ctypes.CDLL, symbol: str) -> Launch:
 def library_of(source: str) -> tuple[ctypes.CDLL, bool]:
     """The loaded library of a translation unit, and whether it was built before."""
     compiler = find_compiler()
-    command = [compiler, *flags("clang" in Path(compiler).name)]
+    command = [compiler, *flags("clang" in Path(compiler).name), *((f"-I{includes()}",) if INCLUDE in source else ())]
     key = digest(_COMMENT.sub("", source), *command, _identity(command[0]), processor())
     path = folder() / "cpp" / key[:2] / f"{key}.so"
     with contextlib.suppress(OSError):  # not there, or damaged: build it

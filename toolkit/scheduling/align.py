@@ -14,7 +14,7 @@ import sympy
 
 from ..loops.index import Expr, simplify, symbol
 from ..loops.layout import ONE, ZERO, product
-from .depends import Dep, MemoryDep
+from .depends import Dep, MemoryDep, combines
 from .loop_order import hint, strides
 from .nodes import Domain, FusedSchedulerNode, Level, plain
 
@@ -83,7 +83,7 @@ def _conflict(plan: Alignment, a: FusedSchedulerNode, b: FusedSchedulerNode, haz
 
 
 def _may_meet(d: Dep, e: Dep) -> bool:
-    return d.same_element(e) and "atomic_add" not in (getattr(d, "mode", None), getattr(e, "mode", None))
+    return d.same_element(e) and not (combines(d) or combines(e))
 
 
 def _verb(written: bool) -> str:

@@ -13,16 +13,17 @@ import sympy
 
 from ..loops.index import Expr
 from ..loops.ir import Buffer, ComputedBuffer, ExternKernel, MultiOutput, ReinterpretView
+from ..loops.ops import StoreMode
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryDep:
-    """Element `index` of buffer `name`. `mode` is a store's ("atomic_add", "reduction" or None); `indirect` if the index was loaded from
+    """Element `index` of buffer `name`. `mode` is a store's ("atomic_add" and its like, "reduction" or None); `indirect` if the index was loaded from
     memory: such a dep is equal to no other."""
 
     name: str
     index: Expr
-    mode: Literal["atomic_add", "reduction"] | None = None
+    mode: StoreMode | Literal["reduction"] = None
     indirect: bool = False
 
     def __str__(self) -> str:
@@ -47,6 +48,11 @@ class StarDep:
 
 
 Dep = MemoryDep | StarDep
+
+
+def combines(dep: Dep) -> bool:
+    """A store that combines its value with what is there ("atomic_add" and its like)."""
+    return isinstance(dep, MemoryDep) and (dep.mode or "").startswith("atomic_")
 
 
 def tensors_in(value: Any) -> Iterator[Buffer]:

@@ -15,6 +15,7 @@ from .. import options
 from ..events import Fused, FusionRefused, emit, listening
 from ..loops.index import Expr
 from .align import Alignment, align
+from .depends import combines
 from .loop_order import Hints, hint
 from .nodes import FusedSchedulerNode, Group
 
@@ -143,7 +144,7 @@ def plan_fusion(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Alignment | str
 
 
 def _adds(group: FusedSchedulerNode) -> bool:
-    return any(n.is_scatter and any(d.mode == "atomic_add" for d in n.writes) for n in group.nodes)
+    return any(n.is_scatter and any(combines(d) for d in n.writes) for n in group.nodes)
 
 
 def _between(a: Group, b: Group) -> Group | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from .. import options
 from ..loops.index import Expr
 from ..loops.ir import Buffer, ComputedBuffer, ExternKernel, LoweredGraph, MultiOutput
-from .depends import MemoryDep, tensors_in
+from .depends import MemoryDep, combines, tensors_in
 from .loop_order import Hints, hint
 from .nodes import ExternSchedulerNode, FusedSchedulerNode, Group, SchedulerNode
 
@@ -130,7 +130,7 @@ def _same_memory(old: Buffer, new: Buffer) -> bool:
 def _read_before(group: FusedSchedulerNode, old: str, writer: SchedulerNode) -> bool:
     """Every read of `old` is of the element that `writer` then writes, in its stage or an earlier one, not after it."""
     (target,) = writer.writes if len(writer.writes) == 1 else (None,)
-    if target is None or target.mode == "atomic_add":
+    if target is None or combines(target):
         return False
     for node in group.nodes:
         for d in node.reads:
