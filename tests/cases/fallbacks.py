@@ -1,6 +1,6 @@
 """Which ATen ops are not lowered, over the operators of torch's op_db. Run by hand, one process, nothing is built:
 
-    python -m tests.cases.fallbacks [--ops REGEX] [--samples 3] [--dtypes float32] [--device cpu] [--dynamic] [--slice 0/4] [--out FILE.json]
+    python -m tests.cases.fallbacks [--ops REGEX] [--samples 3] [--dtypes float32] [--dynamic] [--slice 0/4] [--out FILE.json]
 
 Each operator's forward (no gradients) is traced, decomposed and lowered, on up to --samples of its sample inputs. Counted are
 fallbacks (FellBack events: an ATen call because no rule knows better) and, apart from them, extern kernels (a library's kernel by design,

@@ -103,7 +103,8 @@ class _Body:
         place = f"{name}[{index_text(index)}]"
         if mode and mode[0] in ("atomic_max", "atomic_min"):
             return f"{place} = {mode[0].removeprefix('atomic_')}({place}, {self.text(value)})"
-        return f"{place} {'+=' if mode and mode[0] == 'atomic_add' else '*=' if mode and mode[0] == 'atomic_mul' else '='} {self.text(value)}"
+        sign = {"atomic_add": "+=", "atomic_mul": "*="}.get(mode[0] if mode else "", "=")
+        return f"{place} {sign} {self.text(value)}"
 
     def text(self, arg: Any, level: int = OR) -> str:
         if isinstance(arg, Ref):

@@ -40,7 +40,7 @@ FAMILIES = {  # reason -> names of ATen ops
     "embedding bags (FBGEMM)": "_embedding_bag _embedding_bag_forward_only",
 }  # fmt: skip
 
-COPYING = frozenset("_fft_r2c _fft_c2c _fft_c2r cholesky cholesky_inverse cholesky_solve".split())  # `out=` computes elsewhere and copies
+COPYING = {"_fft_r2c", "_fft_c2c", "_fft_c2r", "cholesky", "cholesky_inverse", "cholesky_solve"}  # `out=` computes elsewhere and copies
 PLACE = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})  # arguments that given memory answers
 
 

@@ -18,8 +18,8 @@ from ..loops.ops import StoreMode
 
 @dataclass(frozen=True, slots=True)
 class MemoryDep:
-    """Element `index` of buffer `name`. `mode` is a store's ("atomic_add" and its like, "reduction" or None); `indirect` if the index was loaded from
-    memory: such a dep is equal to no other."""
+    """Element `index` of buffer `name`. `mode` is a store's ("atomic_add" and its like, "reduction" or None); `indirect` if the index was
+    loaded from memory: such a dep is equal to no other."""
 
     name: str
     index: Expr

@@ -199,9 +199,9 @@ class _Planner:
         return gone
 
     def _ours(self, buffer: Buffer) -> bool:
-        allocated = isinstance(buffer, ComputedBuffer) or (isinstance(buffer, ExternKernel) and buffer.out is not None and not buffer.several)
-        allocated = allocated or (isinstance(buffer, MultiOutput) and buffer.planned)
-        return allocated and buffer.name not in self.shared
+        whole = isinstance(buffer, ExternKernel) and buffer.out is not None and not buffer.several
+        part = isinstance(buffer, MultiOutput) and buffer.planned
+        return (isinstance(buffer, ComputedBuffer) or whole or part) and buffer.name not in self.shared
 
     def _key(self, buffer: Buffer) -> object:
         layout = buffer.layout
