@@ -161,3 +161,6 @@ class Observed(Exception):
     def __init__(self, variable: VariableTracker) -> None:
         self.variable = variable
         super().__init__(str(variable))
+
+
+LEAVING = (BreakGraph, Restart, SkipFrame, Observed)

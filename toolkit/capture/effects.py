@@ -32,6 +32,7 @@ class Effects:
         self.calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self.globals: dict[tuple[int, str], VariableTracker] = {}
         self.global_dicts: dict[int, dict[str, Any]] = {}
+        self.count = 0  # how often something that existed before was changed
 
     # -- identity ---------------------------------------------------------------------------------------------------
 
@@ -54,6 +55,7 @@ class Effects:
         """`variable` (list, dict, set, cell, iterator, ...) was changed in place. Call it before or after the change, each time."""
         if variable.source is not None:
             self.touched.setdefault(variable)
+            self.count += 1
 
     def changed(self, variable: VariableTracker) -> bool:
         return variable in self.touched
@@ -80,6 +82,7 @@ class Effects:
         return self._attrs.get(variable, {})
 
     def store_global(self, namespace: dict[str, Any], name: str, value: VariableTracker) -> None:
+        self.count += 1
         self.global_dicts[id(namespace)] = namespace
         self.globals[id(namespace), name] = value
 
@@ -89,6 +92,7 @@ class Effects:
     def later(self, function: Callable[..., None], *args: Any) -> None:
         """Call `function(*args)`, with these very objects, after the changes are replayed."""
         self.calls.append((function, args))
+        self.count += 1
 
     def any(self) -> bool:
         """Is there anything to replay?"""

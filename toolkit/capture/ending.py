@@ -21,7 +21,7 @@ from .operands import operand_count, result_count
 from .rebuild import Rebuilder
 from .resume import Resume, live_locals, original_instruction, original_of, resume
 from .state import TorchState
-from .variables.base import VariableTracker
+from .variables.base import LazyVariable, VariableTracker
 from .variables.constant import NULL
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Ending:
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.tx = trace, trace.top
+        self.held: list[str] = []
         self.state_changes = False  # is the state of torch another one at the end?
         self.emit = Emitter(positions=self.tx.instruction.positions)
         self.out = Rebuilder(trace, self.emit)
@@ -73,7 +74,8 @@ class Ending:
         count = self._check(instruction)
         self.emit.copy_positions_from(instruction)
         lower, operands = tx.stack[: len(tx.stack) - count], tx.stack[len(tx.stack) - count :]
-        bound = self._live(instruction)
+        self.held = self._held(operands)
+        bound = [*self._live(instruction), *self.held]
         self._replay([*tx.stack, *(tx.locals[n] for n in bound), *tx.cells.values()])
         slots: Slots = [self._kept(v) for v in lower]
         for name in bound:
@@ -120,6 +122,14 @@ class Ending:
             after.append(instruction.handler.target)
         names = {n for at in after for n in live_locals(code, at)}
         return [n for n in self.tx.locals if n in names and self.tx.locals[n] is not NULL]
+
+    def _held(self, operands: list[VariableTracker]) -> list[str]:
+        """Locals that nobody reads any more, but that keep a new object alive to which the instruction may make weak references."""
+        given = {_known(v) for v in operands}
+        body, live = self.tx.body, set(self._live(self.tx.body.instructions[self.tx.next]))
+        names = [n for n in body.varnames if n not in live and n not in body.cellvars and n in self.tx.locals]
+        values = {n: _known(self.tx.locals[n]) for n in names}
+        return [n for n, v in values.items() if v in given and v.source is None and v.mutable]
 
     def _replay(self, roots: list[VariableTracker]) -> None:
         effects = self.trace.effects
@@ -221,7 +231,7 @@ class Ending:
     def _resume(self, at: Instruction, slots: Slots) -> None:
         """Call the function that goes on at `at`, and return what it returns."""
         bound = [n for n, v in self.tx.locals.items() if v is not NULL]
-        made = resume(self.tx.code, at, len(slots), [n for n, s in enumerate(slots) if s is None], bound)
+        made = resume(self.tx.code, at, len(slots), [n for n, s in enumerate(slots) if s is None], bound, self.held)
         self.trace.resumes.append(made.code)
         self._function(made)
         for argument in made.arguments:
@@ -290,6 +300,11 @@ class Ending:
         start.unpack_sequence(len(self.out.outputs))
         for n in range(len(self.out.outputs)):
             start.store_fast(Rebuilder.output_name(n))
+
+
+def _known(variable: VariableTracker) -> VariableTracker:
+    """What a lazy one turned out to be, if it was looked at."""
+    return variable.seen if isinstance(variable, LazyVariable) and variable.seen is not None else variable
 
 
 _EXHAUSTED = object()

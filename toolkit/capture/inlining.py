@@ -13,7 +13,7 @@ from . import marks
 _MACHINERY_TEXT = """
     _pytest asyncio atexit concurrent ctypes faulthandler gc importlib io linecache logging multiprocessing os pathlib
     pdb pickle posixpath random shutil signal socket subprocess tempfile threading time traceback tracemalloc warnings
-    weakref torch._dynamo torch._export torch._functorch torch._higher_order_ops torch._inductor torch._library
+    torch._dynamo torch._export torch._functorch torch._higher_order_ops torch._inductor torch._library
     torch._logging torch._ops torch._prims torch._subclasses torch._tensor_str torch.ao torch.autograd torch.cuda
     torch.distributed torch.export torch.func torch.fx torch.hub torch.jit torch.library torch.multiprocessing
     torch.onnx torch.overrides torch.profiler torch.random torch.serialization torch.storage torch.utils.data

@@ -208,6 +208,9 @@ class Interpreter(Opcodes, Operations):
         """The traced program raises `exception` (an instance, not a class)."""
         from .variables.exceptions import ExceptionVariable
 
-        if isinstance(exception, ExceptionVariable) and exception.context is None and self.trace.handled not in (None, exception):
-            exception.context = self.trace.handled
+        if isinstance(exception, ExceptionVariable):
+            if exception.context is None and self.trace.handled not in (None, exception):
+                exception.context = self.trace.handled
+            if exception.raised is None:
+                exception.raised = self.trace.step
         raise Observed(exception)

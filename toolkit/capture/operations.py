@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .breaks import BreakGraph
+from .breaks import LEAVING, BreakGraph
 from .guards import GuardKind
 from .source import ConstSource, Source
 from .variables.base import Args, Kwargs, NotConstant, VariableTracker
@@ -165,7 +165,7 @@ class Operations:
         """A pure function of Python values, run now; what it raises, the traced program raises."""
         try:
             value = function(*args, **kwargs)
-        except NotConstant:
+        except (NotConstant, *LEAVING):
             raise
         except Exception as error:
             self.raise_error(type(error), *error.args)

@@ -135,12 +135,18 @@ def _live(original: _Original, at: Instruction) -> list[str]:
 
 
 def resume(
-    code: CodeType, at: Instruction | int, depth: int | None = None, nulls: Iterable[int] = (), bound: Collection[str] | None = None
+    code: CodeType,
+    at: Instruction | int,
+    depth: int | None = None,
+    nulls: Iterable[int] = (),
+    bound: Collection[str] | None = None,
+    held: Collection[str] = (),
 ) -> Resume:
     """The function that continues `code` at `at` (an instruction of `disassemble(code)`, or its index), with `depth` stack values.
 
     `nulls` are the places in the stack, from the bottom, that hold no object but NULL; they are not passed. `bound` names the locals
-    that have a value there (None: all that are live). The same question is answered with the same function as long as it is in use.
+    that have a value there (None: all that are live); `held` those that are passed although nobody reads them any more. The same question
+    is answered with the same function as long as it is in use.
     Raises ValueError in a prologue, for a generator or coroutine, and for a depth that cannot be.
     """
     start = original_instruction(code, at)[1]
@@ -150,7 +156,7 @@ def resume(
     _check(original, start, depth)
     if start.index and body[start.index - 1].opname == "KW_NAMES":
         start = body[start.index - 1]  # it belongs to the CALL
-    passed = frozenset(n for n in _live(original, start) if bound is None or n in bound)
+    passed = frozenset(n for n in _live(original, start) if bound is None or n in bound).union(held)
     shape = _Shape(start.index, depth, frozenset(nulls), passed)
     reference, arguments = original.resumes.get(shape, (lambda: None, ()))
     known = reference()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any
 
 from ..variables.base import VariableTracker
 from ..variables.dicts import keyword_arguments
+from ..variables.exceptions import traceback_of
 from .family import Family
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class FunctionOpcodes(Family):
             self.push(value)
 
     def LOAD_BUILD_CLASS(self, i: Instruction) -> None:
-        self.break_graph("unsupported-instruction", "a class is made")
+        self.push(self.wrap_constant(builtins.__build_class__))  # the graph breaks where it is called
 
     # -- with ---------------------------------------------------------------------------------------------------------------
 
@@ -63,4 +65,4 @@ class FunctionOpcodes(Family):
         """exit(type, value, traceback); on the stack: exit, lasti, previous exception, exception."""
         error, leave = self.realize(self.stack[-1]), self.stack[-4]
         kind = self.wrap_constant(error.python_type())
-        self.push(self.call(leave, [kind, error, self.wrap_constant(None)]))
+        self.push(self.call(leave, [kind, error, traceback_of(self, error)]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..breaks import Observed
 from ..variables.base import VariableTracker
 from ..variables.containers import TupleVariable
 from .family import Family
@@ -38,11 +39,29 @@ class PatternOpcodes(Family):
         kind = cls.real()
         if not issubclass(subject.python_type(), kind):
             return self.push(self.wrap_constant(None))
-        if i.argval and kind in _SELF_MATCHING:
-            values: list[VariableTracker] = [subject]
-        else:
-            values = []
-            names = (*getattr(kind, "__match_args__", ())[: i.argval], *names)
-        if not all(subject.has_attr(self, name) for name in names):
+        try:
+            return self.push(TupleVariable(self._class_parts(kind, subject, i.argval, names)))
+        except Observed as missing:
+            if not issubclass(missing.variable.python_type(), AttributeError):
+                raise
             return self.push(self.wrap_constant(None))
-        return self.push(TupleVariable(values + [self.get_attr(subject, name) for name in names]))
+
+    def _class_parts(self, kind: type, subject: VariableTracker, positional: int, names: tuple[str, ...]) -> list[VariableTracker]:
+        """Raises the traced AttributeError if it lacks one."""
+        args = getattr(kind, "__match_args__", ())
+        if not isinstance(args, tuple):
+            self.raise_error(TypeError, f"{kind.__name__}.__match_args__ must be a tuple (got {type(args).__name__})")
+        own_self = "__match_args__" not in dir(kind) and any(issubclass(kind, base) for base in _SELF_MATCHING)
+        accepted = 1 if own_self else len(args)
+        if positional > accepted:
+            plural = "" if accepted == 1 else "s"
+            self.raise_error(TypeError, f"{kind.__name__}() accepts {accepted} positional sub-pattern{plural} ({positional} given)")
+        wanted = names if own_self else (*args[:positional], *names)
+        found: list[VariableTracker] = [subject] if own_self and positional else []
+        for n, name in enumerate(wanted):
+            if not isinstance(name, str):
+                self.raise_error(TypeError, f"__match_args__ elements must be strings (got {type(name).__name__})")
+            if name in wanted[:n]:
+                self.raise_error(TypeError, f"{kind.__name__}() got multiple sub-patterns for attribute {name!r}")
+            found.append(self.get_attr(subject, name))
+        return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import itertools
 import operator
 import types
 from collections.abc import Callable
@@ -14,11 +15,10 @@ import torch
 from ..breaks import Observed
 from ..guards import GuardKind
 from ..source import AttrSource, ConstSource, Source
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from .base import Args, Kwargs, VariableTracker
 from .classes import is_instance, is_subclass
 from .containers import ListVariable, RangeVariable, SequenceVariable, TupleVariable, sorted_values
 from .functions import BoundMethodVariable
-from .instance_dict import InstanceDictVariable
 from .iterators import CallIteratorVariable, ReversedVariable
 from .methods import BuiltinMethodVariable
 from .rules import PURE, RULES, apply_rule, fold_if_constant, none_given, rule
@@ -158,13 +158,6 @@ def _delattr(tx: Interpreter, value: VariableTracker, name: VariableTracker) -> 
     return tx.wrap_constant(None)
 
 
-@rule(vars)
-def _vars(tx: Interpreter, value: VariableTracker) -> VariableTracker:
-    if isinstance(value, UserObjectVariable):
-        return InstanceDictVariable(value)
-    return value.get_attr(tx, "__dict__")
-
-
 @rule(callable)
 def _callable(tx: Interpreter, value: VariableTracker) -> VariableTracker:
     if issubclass(value.python_type(), type):
@@ -180,20 +173,6 @@ RULES[isinstance] = is_instance
 RULES[issubclass] = is_subclass
 
 
-@rule(id)
-def _id(tx: Interpreter, value: VariableTracker) -> VariableTracker:
-    """The address of an object that existed before is a number of this process; guarded by identity. Others have none yet."""
-    try:
-        real = value.real()
-    except NotConstant:
-        real = None
-    if real is None or (tx.effects.known(real) is not value and not isinstance(value, BuiltinVariable)):
-        return tx.break_graph("unsupported-call", f"id() of {value.describe()}")
-    if value.source is not None and not isinstance(value.source, ConstSource):
-        tx.guard(GuardKind.ID_IS, value.source, real)
-    return tx.wrap_constant(id(real))
-
-
 @rule(hash)
 def _hash(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
     if isinstance(value, UserObjectVariable):
@@ -203,11 +182,6 @@ def _hash(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
         return tx.fold(hash, value.constant())
     value.key(tx)  # raises the traced TypeError for what cannot be hashed
     return tx.break_graph("unsupported-call", f"hash() of {value.describe()}")
-
-
-@rule(globals)
-def _globals(tx: Interpreter) -> VariableTracker | None:
-    return tx.break_graph("unsupported-call", "globals() is called")
 
 
 # -- iteration --------------------------------------------------------------------------------------------------------
@@ -282,8 +256,12 @@ RULES[all] = _until(False)
 
 @rule(sum)
 def _sum(tx: Interpreter, value: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
-    total = start if start is not None else tx.wrap_constant(0)
-    for item in tx.unpack(value):
+    total, items = start if start is not None else tx.wrap_constant(0), tx.unpack(value)
+    if total.is_constant() and isinstance(total.constant(), int | float | complex):  # `sum` carries the rounding errors of floats along
+        known = list(itertools.takewhile(lambda v: v.is_constant(), items))
+        total = tx.fold(sum, [v.constant() for v in known], total.constant())
+        items = items[len(known) :]
+    for item in items:
         total = tx.binary(operator.add, total, item)
     return total
 
@@ -383,7 +361,8 @@ def _breaks(id: str, what: str) -> Callable[..., VariableTracker]:
 RULES[print] = _breaks("print", "print()")
 RULES[open] = _breaks("unsupported-call", "open()")
 RULES[input] = _breaks("unsupported-call", "input()")
-for _acting in (eval, exec, compile, locals, dir, builtins.__import__, breakpoint):
+RULES[builtins.__build_class__] = lambda tx, *args, **kwargs: tx.break_graph("unsupported-call", "a class is made")
+for _acting in (compile, builtins.__import__, breakpoint):
     RULES[_acting] = _breaks("unsupported-call", f"{_acting.__name__}()")
 
 

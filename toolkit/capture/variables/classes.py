@@ -17,7 +17,7 @@ from ..source import ConstSource, DictAttrSource, Source
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .containers import SequenceVariable, TupleVariable
 from .functions import BoundMethodVariable
-from .lookup import bind_to, class_source, find, note_volatile
+from .lookup import IMMUTABLE, bind_to, class_source, find, note_volatile
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -80,10 +80,16 @@ class ClassVariable(VariableTracker):
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
         if not _inherits(type(self.cls), "__setattr__", type):
             tx.break_graph("side-effect", f"attribute {name!r} of {self.describe()} is written, which has a metaclass")
+        self._require_mutable(tx, name)
         note_volatile(self.cls)
         tx.effects.store_attr(self, name, tx.realize(value))
 
+    def _require_mutable(self, tx: Interpreter, name: str) -> None:
+        if self.cls.__flags__ & IMMUTABLE:
+            tx.raise_error(TypeError, f"cannot set {name!r} attribute of immutable type '{_full_name(self.cls)}'")
+
     def del_attr(self, tx: Interpreter, name: str) -> None:
+        self._require_mutable(tx, name)
         if name not in self.cls.__dict__ and tx.effects.load_attr(self, name) in (None, DELETED):
             tx.raise_error(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
         note_volatile(self.cls)
@@ -140,6 +146,11 @@ class ClassVariable(VariableTracker):
         store_attrs(out, self)
 
 
+def _full_name(cls: type) -> str:
+    """As C writes it: with the module, but for builtins."""
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
 def _parameter(tx: Interpreter, key: VariableTracker) -> Any:
     """What stands between the brackets of `Callable[[int], str]`."""
     if isinstance(key, SequenceVariable):
@@ -161,6 +172,8 @@ def _class_dict(tx: Interpreter, cls: type) -> VariableTracker:
 
 def _annotations(tx: Interpreter, cls: type) -> VariableTracker:
     found = vars(cls).get("__annotations__")
+    if found is None and cls.__flags__ & IMMUTABLE:
+        tx.raise_error(AttributeError, f"type object '{cls.__name__}' has no attribute '__annotations__'")
     if found is None:
         return tx.wrap_constant({})
     return tx.wrap(found, DictAttrSource(class_source(cls), "__annotations__"))
@@ -275,6 +288,8 @@ def flat_classes(tx: Interpreter, classes: VariableTracker) -> list[type]:
         real = classes.real()
     except NotConstant:
         return tx.break_graph("unsupported-call", f"isinstance of {classes.describe()}")
+    if isinstance(real, types.GenericAlias):
+        tx.raise_error(TypeError, "isinstance() argument 2 cannot be a parameterized generic")
     if isinstance(real, types.UnionType):
         return [type(None) if part is None else part for part in real.__args__]
     if isinstance(real, tuple):

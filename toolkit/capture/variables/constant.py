@@ -76,26 +76,29 @@ class ConstantVariable(VariableTracker):
         return plain if plain is not None else builtin_attr(tx, self, name)
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "format" or not all(a.is_constant() for a in (*args, *kwargs.values())):
-            args, kwargs = self._plain_arguments(tx, name, args, kwargs)
-        return tx.fold(getattr(self.value, name), *[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()})
+        """`join` takes any iterable, `format` any objects; what is then still unknown (a tensor in a text) breaks the graph."""
+        from .text import python_value, shown
 
-    def _plain_arguments(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
-        """join takes any iterable; what is then still unknown (a tensor in a text) breaks the graph."""
         if name == "join" and len(args) == 1 and isinstance(self.value, (str, bytes)):
             from .containers import TupleVariable
 
             args = [TupleVariable(args[0].unpack(tx))]
-        if not all(a.is_constant() for a in (*args, *kwargs.values())):
+        plain = shown if name == "format" and isinstance(self.value, str) else python_value
+        try:
+            given, named = [plain(tx, a) for a in args], {k: plain(tx, v) for k, v in kwargs.items()}
+        except NotConstant:
             tx.break_graph(
                 "unsupported-operator", f"{name}() of a {type(self.value).__name__} with values that are not known while tracing"
             )
-        return args, kwargs
+        return tx.fold(getattr(self.value, name), *given, **named)
 
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
-        if isinstance(self.value, str) and op.__name__ in ("mod", "imod") and not other.is_constant():
-            tx.break_graph("unsupported-operator", "a text is formatted with values that are not known while tracing")
-        return None
+        """Formatting: the others are asked before, with constants."""
+        if not isinstance(self.value, str) or op.__name__ not in ("mod", "imod"):
+            return None
+        from .text import shown
+
+        return tx.fold(op, self.value, shown(tx, other))
 
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
         if not key.is_constant():

@@ -15,12 +15,13 @@ from .classes import SuperVariable
 from .constant import ConstantVariable
 from .containers import ListVariable, RangeVariable, SliceVariable, TupleVariable, index_of
 from .dicts import DictVariable, FrozenSetVariable, SetVariable, as_set
-from .functions import BoundMethodVariable, MethodWrapperVariable, PartialVariable
+from .functions import BoundMethodVariable
 from .iterators import EnumerateVariable, FilterVariable, MapVariable, ZipVariable
 from .rules import PURE, RULES, none_given, rule
 from .shape import SymbolicVariable
 from .text import text_of
 from .user_defined import UserObjectVariable
+from .wrappers import MethodWrapperVariable, PartialVariable
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter

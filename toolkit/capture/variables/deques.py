@@ -10,6 +10,7 @@ from ..guards import GuardKind
 from ..source import AttrSource, ItemSource
 from .base import LazyVariable, VariableTracker
 from .containers import ListVariable, index_of
+from .iterators import IteratorVariable, disturbed, stop
 from .rules import none_given, rule
 
 if TYPE_CHECKING:
@@ -26,6 +27,17 @@ class DequeVariable(ListVariable):
     def __init__(self, items: Sequence[VariableTracker], maxlen: int | None = None, source: Source | None = None) -> None:
         super().__init__(items, source)
         self.maxlen = maxlen
+        self.mutations = 0
+
+    def _family(self) -> type:
+        return collections.deque
+
+    def _done(self, tx: Interpreter) -> VariableTracker:
+        self.mutations += 1
+        return super()._done(tx)
+
+    def iterate(self, tx: Interpreter) -> VariableTracker:
+        return DequeIteratorVariable(self)
 
     def made(self, items: Sequence[VariableTracker]) -> VariableTracker:
         return DequeVariable(items, self.maxlen)
@@ -76,8 +88,18 @@ class DequeVariable(ListVariable):
         if not self.items:
             tx.raise_error(IndexError, "pop from an empty deque")
         value = tx.realize(self.items.pop(at))
-        tx.effects.change(self)
+        self._done(tx)
         return value
+
+    def del_item(self, tx: Interpreter, key: VariableTracker) -> None:
+        self.get_item(tx, key)
+        super().del_item(tx, key)
+        self._done(tx)
+
+    def method_insert(self, tx: Interpreter, index: VariableTracker, value: VariableTracker) -> VariableTracker:
+        if self.maxlen is not None and len(self.items) >= self.maxlen:
+            tx.raise_error(IndexError, "deque already at its maximum size")
+        return super().method_insert(tx, index, value)
 
     def method_rotate(self, tx: Interpreter, n: VariableTracker | None = None) -> VariableTracker:
         by = (1 if n is None else index_of(tx, n)) % max(1, len(self.items))
@@ -104,6 +126,38 @@ class DequeVariable(ListVariable):
                 out.load_kept(fresh)
             out.emit.call(1 + given)
             out.emit.pop_top()
+
+
+class DequeIteratorVariable(IteratorVariable):
+    """iter() of a deque: what makes it longer, shorter or turns it meanwhile is an error."""
+
+    kind = type(iter(collections.deque()))
+
+    def __init__(self, container: DequeVariable) -> None:
+        super().__init__()
+        self.container, self.index, self.mutations = container, 0, container.mutations
+
+    def advance(self, tx: Interpreter) -> VariableTracker:
+        if self.mutations != self.container.mutations:
+            tx.raise_error(RuntimeError, "deque mutated during iteration")
+        if self.index >= len(self.container.items):
+            return stop(tx)
+        self.index += 1
+        return self.container.items[self.index - 1]
+
+    def rebuild(self, out: Rebuilder) -> None:
+        if self.mutations != self.container.mutations:
+            out.load_object(disturbed)
+            out.load_object(collections.deque)
+            out.emit.call(1)
+            return
+        out.load_object(self.kind)
+        out.value(self.container)
+        out.emit.load_const(self.index)
+        out.emit.call(2)
+
+    def parts(self) -> Sequence[VariableTracker]:
+        return [self.container]
 
 
 @rule(collections.deque)

@@ -106,7 +106,8 @@ class DictVariable(Hashed):
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, DictVariable) or op not in (operator.or_, operator.ior):
             return None
-        target = self if op is operator.ior else DictVariable(self.entries, self.kind, None, self.factory)
+        kind = other if self.kind is dict else self  # the right operand of a kind of its own decides
+        target = self if op is operator.ior else DictVariable(self.entries, kind.kind, None, kind.factory)
         target.method_update(tx, other)
         return target
 

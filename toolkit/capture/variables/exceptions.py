@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..breaks import BreakGraph
 from ..guards import GuardKind
 from ..source import AttrSource, DictAttrSource
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
@@ -28,6 +29,7 @@ class ExceptionVariable(VariableTracker):
         self.context: VariableTracker | None = None
         self.cause: VariableTracker | None = None
         self.suppressed = False
+        self.raised: int | None = None  # the step of the top frame where the trace raised it
 
     def __str__(self) -> str:
         return f"{self.kind.__name__}({', '.join(a.describe() for a in self.args)})"
@@ -58,6 +60,10 @@ class ExceptionVariable(VariableTracker):
             return tx.realize(self.attrs[name])
         if name in ("__cause__", "__context__"):
             return (self.cause if name == "__cause__" else self.context) or none
+        if name == "__suppress_context__":
+            return tx.wrap_constant(self.suppressed)
+        if name == "__traceback__":
+            return traceback_of(tx, self)
         if name == "value" and issubclass(self.kind, StopIteration):
             return self.args[0] if self.args else none
         if name == "__class__":
@@ -77,7 +83,7 @@ class ExceptionVariable(VariableTracker):
         """A member of a built-in exception class (`OSError.errno`), which its constructor set from `args`."""
         if not all(a.is_constant() for a in self.args):
             tx.break_graph("exception", f"attribute {found.name!r} of a {self.kind.__name__} is read")
-        return tx.wrap_constant(getattr(self.real(), found.name))
+        return tx.fold(getattr, self.real(), found.name)
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
         if name in ("__cause__", "__context__", "__suppress_context__", "__traceback__", "args"):
@@ -88,7 +94,11 @@ class ExceptionVariable(VariableTracker):
 
     def _set_special(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
         none = value.is_constant() and value.constant() is None
-        if name == "__cause__":
+        if name in ("__cause__", "__context__") and not none and not issubclass(value.python_type(), BaseException):
+            tx.raise_error(TypeError, f"exception {name.strip('_')} must be None or derive from BaseException")
+        if name == "__traceback__":
+            self._set_traceback(tx, value)
+        elif name == "__cause__":
             self.set_cause(None if none else value)
         elif name == "__context__":
             self.context = None if none else value
@@ -97,8 +107,17 @@ class ExceptionVariable(VariableTracker):
         elif name == "args":
             self.args = value.unpack(tx)
 
+    def _set_traceback(self, tx: Interpreter, value: VariableTracker) -> None:
+        """Python finds the place itself when the exception is raised; one from elsewhere would be lost."""
+        if isinstance(value, TracebackVariable) or (value.is_constant() and value.constant() is None):
+            return
+        if not issubclass(value.python_type(), TracebackType):
+            tx.raise_error(TypeError, "__traceback__ must be a traceback or None")
+        tx.break_graph("exception", "an exception gets the traceback of another one")
+
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "with_traceback":
+            self._set_traceback(tx, args[0])
             return self
         if name in ("__str__", "__repr__") and not isinstance(getattr(self.kind, name), FunctionType):
             return tx.wrap_constant(self.text(tx) if name == "__str__" else repr(self.real()))
@@ -119,6 +138,8 @@ class ExceptionVariable(VariableTracker):
         return [*self.args, *self.attrs.values(), *(v for v in (self.context, self.cause) if v is not None)]
 
     def rebuild(self, out: Rebuilder) -> None:
+        if self.raised is not None:
+            raise BreakGraph("exception", f"a {self.kind.__name__} that was raised and caught leaves the graph", at=self.raised)
         out.load_object(made_of)
         out.load_object(self.kind)
         for arg in self.args:
@@ -141,11 +162,42 @@ class ExceptionVariable(VariableTracker):
             out.emit.store_attr("__suppress_context__")
 
 
+class TracebackVariable(VariableTracker):
+    """The traceback of an exception that the trace raised. It may be handed on; who looks at it needs the raise in Python itself."""
+
+    def __init__(self, of: ExceptionVariable, raised: int) -> None:
+        super().__init__()
+        self.of, self.raised = of, raised
+
+    def python_type(self) -> type:
+        return TracebackType
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        raise self._break()
+
+    def rebuild(self, out: Rebuilder) -> None:
+        raise self._break()
+
+    def _break(self) -> BreakGraph:
+        return BreakGraph("exception", "the traceback of an exception is looked at", at=self.raised)
+
+
+def traceback_of(tx: Interpreter, error: VariableTracker) -> VariableTracker:
+    """`error.__traceback__`."""
+    if error.source is not None or not isinstance(error, ExceptionVariable):
+        return tx.break_graph("exception", "the traceback of an exception is looked at")
+    return TracebackVariable(error, error.raised) if error.raised is not None else tx.wrap_constant(None)
+
+
 def made_of(kind: type[BaseException], *args: object) -> BaseException:
     """An instance with these `args`; an `__init__` or `__new__` of the user's has run in the trace, and does not again."""
     if is_plain_exception(kind):
         return kind(*args)
-    made = BaseException.__new__(kind, *args)
+    of_c = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    made: BaseException = of_c.__new__(kind, *args)
     made.args = args
     return made
 

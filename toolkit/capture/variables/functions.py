@@ -1,4 +1,4 @@
-"""Python functions and what wraps them: existing functions, functions made in the trace, bound methods, partials, static and class methods.
+"""Python functions: existing ones, those made in the trace, bound methods.
 
 A call binds arguments to parameters and runs the function's code in a child interpreter: everything is inlined, except what
 `inlining.refusal` names.
@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import (
+    BuiltinMethodType,
+    CodeType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+)
+from typing import TYPE_CHECKING, Any
 
 from .. import marks
 from ..binding import Parameters, bind
@@ -29,11 +37,11 @@ from ..source import (
     Source,
     TupleItemSource,
 )
-from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
+from .base import Args, Kwargs, LazyVariable, VariableTracker
 from .cells import CellVariable, existing_cell
 from .containers import TupleVariable
 from .dicts import DictVariable
-from .rules import RULES, apply_rule, rule
+from .rules import CODE_RULES, PURE, RULES, apply_rule, fold_if_constant
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -81,6 +89,8 @@ class FunctionVariable(VariableTracker):
         tx.effects.store_attr(self, name, tx.realize(value))
 
     def del_attr(self, tx: Interpreter, name: str) -> None:
+        if name in ("__dict__", "__globals__", "__closure__", "__code__", "__name__", "__qualname__", "__builtins__"):
+            tx.break_graph("side-effect", f"{name} of function {self.name} is deleted")
         self.get_attr(tx, name)
         tx.effects.store_attr(self, name, DELETED)
 
@@ -171,6 +181,10 @@ class UserFunctionVariable(FunctionVariable):
         if marks.is_allowed(self.fn):
             return tx.graph.call_function(self.fn, [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()})
         answer = apply_rule(tx, self.fn, args, kwargs) if self.fn in RULES else None
+        if answer is None and self.fn in PURE:
+            answer = fold_if_constant(tx, self.fn, args, kwargs)
+        if self.code in CODE_RULES:
+            answer = CODE_RULES[self.code](tx, self, *[tx.realize(a) for a in args], **kwargs)
         if answer is not None:
             return answer
         refused = refusal(self.fn)
@@ -212,7 +226,7 @@ class NestedFunctionVariable(FunctionVariable):
         return Parameters(self.code, self.qualname, list(self.defaults), self.kwdefaults)
 
     def free(self, tx: Interpreter) -> dict[str, CellVariable]:
-        return self.cells
+        return dict(self.cells)  # an activation adds cells of its own
 
     def own_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         known = {
@@ -341,7 +355,7 @@ class BoundMethodVariable(VariableTracker):
         self.owner = owner
 
     def python_type(self) -> type:
-        return MethodType
+        return _BOUND.get(self.function.python_type(), MethodType)
 
     def describe(self) -> str:
         return f"method {self.function.describe()}"
@@ -365,17 +379,26 @@ class BoundMethodVariable(VariableTracker):
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
         if op not in ("==", "!=") or not isinstance(other, BoundMethodVariable):
             return None
-        same = other.function is self.function and other.owner is self.owner
+        same = tx.is_same(other.function, self.function) and other.owner is self.owner
         return tx.wrap_constant(same == (op == "=="))
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(MethodType)
+        of_c = self.python_type() is not MethodType
+        out.load_object(bound if of_c else MethodType)
         out.value(self.function)
         out.value(self.owner)
         out.emit.call(2)
 
     def parts(self) -> tuple[VariableTracker, ...]:
         return self.function, self.owner
+
+
+_BOUND = {WrapperDescriptorType: MethodWrapperType, MethodDescriptorType: BuiltinMethodType}  # what binding a descriptor of C gives
+
+
+def bound(descriptor: Any, owner: Any) -> Any:
+    """A method of a type of C, of `owner`."""
+    return descriptor.__get__(owner, type(owner))
 
 
 class BinderVariable(VariableTracker):
@@ -389,157 +412,6 @@ class BinderVariable(VariableTracker):
         if args[0].is_constant() and args[0].constant() is None:
             return self.function
         return BoundMethodVariable(self.function, args[0])
-
-
-class PartialVariable(VariableTracker):
-    """functools.partial: an existing one, or one made in the trace."""
-
-    takes_lazy = True
-    mutable = True
-
-    def __init__(self, function: VariableTracker, args: Args, kwargs: Kwargs, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.function, self.args, self.kwargs = function, list(args), dict(kwargs)
-
-    def python_type(self) -> type:
-        return functools.partial
-
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return tx.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
-
-    def key(self, tx: Interpreter) -> object:
-        return self
-
-    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        if name == "func":
-            return self.function
-        if name == "args":
-            return TupleVariable(self.args)
-        if name == "keywords":
-            return dict_of(tx, self.kwargs)
-        if name == "__call__":
-            return self
-        stored = tx.effects.load_attr(self, name)
-        if stored is not None and stored is not DELETED:
-            return stored
-        if self.source is None and not hasattr(functools.partial, name):
-            tx.raise_error(AttributeError, f"'functools.partial' object has no attribute '{name}'")
-        return super().get_attr(tx, name)
-
-    def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
-        tx.effects.store_attr(self, name, tx.realize(value))
-
-    def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(functools.partial)
-        for value in (self.function, *self.args, *self.kwargs.values()):
-            out.value(value)
-        out.emit.call(1 + len(self.args) + len(self.kwargs), tuple(self.kwargs))
-
-    def fill(self, out: Rebuilder) -> None:
-        store_attrs(out, self)
-
-    def replay(self, out: Rebuilder) -> None:
-        store_attrs(out, self)
-
-    def parts(self) -> tuple[VariableTracker, ...]:
-        return self.function, *self.args, *self.kwargs.values()
-
-
-class CachedFunctionVariable(VariableTracker):
-    """A function under functools.lru_cache or cache. Its body is inlined: a hit and a miss give the same."""
-
-    takes_lazy = True
-
-    def __init__(self, wrapper: Any, function: VariableTracker, source: Source) -> None:
-        super().__init__(source)
-        self.wrapper = wrapper
-        self.function = function
-
-    def python_type(self) -> type:
-        return type(self.wrapper)
-
-    def real(self) -> Any:
-        return self.wrapper
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
-
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return tx.call(self.function, args, kwargs)
-
-    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        if name == "__wrapped__":
-            return self.function
-        if name == "__get__":
-            return BinderVariable(self)
-        if name in ("cache_info", "cache_clear", "cache_parameters"):
-            tx.break_graph("unsupported-attribute", f"{name} of {self.describe()} is read")
-        return self.function.get_attr(tx, name)
-
-
-class MethodWrapperVariable(VariableTracker):
-    """A staticmethod or classmethod object made in the trace or read from a class's `__dict__`."""
-
-    takes_lazy = True
-    kinds: ClassVar = (staticmethod, classmethod)
-
-    def __init__(self, kind: type, function: VariableTracker, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.kind, self.function = kind, function
-
-    def python_type(self) -> type:
-        return self.kind
-
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if self.kind is classmethod:
-            tx.raise_error(TypeError, "'classmethod' object is not callable")
-        return tx.call(self.function, args, kwargs)
-
-    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        return self.function if name in ("__func__", "__wrapped__") else self.function.get_attr(tx, name)
-
-    def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(self.kind)
-        out.value(self.function)
-        out.emit.call(1)
-
-    def parts(self) -> tuple[VariableTracker, ...]:
-        return (self.function,)
-
-
-def _own_names(tx: Interpreter, function: VariableTracker) -> list[str]:
-    """Names in the `__dict__` of a function or other callable."""
-    try:
-        attributes = dict(getattr(function.real(), "__dict__", {}))
-    except NotConstant:
-        attributes = {}
-    names = {**attributes, **{k: v for k, v in tx.effects.attrs(function).items() if v is not DELETED}}
-    return [n for n in names if not (n.startswith("__") and n.endswith("__") and n != "__wrapped__")]
-
-
-@rule(functools.update_wrapper)
-def update_wrapper(
-    tx: Interpreter,
-    wrapper: VariableTracker,
-    wrapped: VariableTracker,
-    assigned: VariableTracker | None = None,
-    updated: VariableTracker | None = None,
-) -> VariableTracker | None:
-    """functools.update_wrapper with its default lists: names, doc, and the wrapped function's own attributes."""
-    copied = [n.constant() for n in updated.unpack(tx)] if updated is not None else ["__dict__"]
-    if copied not in ([], ["__dict__"]):
-        return None
-    names = [n.constant() for n in assigned.unpack(tx)] if assigned is not None else functools.WRAPPER_ASSIGNMENTS
-    for name in names:
-        if wrapped.has_attr(tx, name):
-            wrapper.set_attr(tx, name, wrapped.get_attr(tx, name))
-    for name in _own_names(tx, wrapped) if copied else ():
-        wrapper.set_attr(tx, name, wrapped.get_attr(tx, name))
-    wrapper.set_attr(tx, "__wrapped__", wrapped)
-    return wrapper
 
 
 # -- handlers ---------------------------------------------------------------------------------------------------------
@@ -560,28 +432,3 @@ def wrap_method(tx: Interpreter, value: object, source: Source) -> VariableTrack
     tx.guard(GuardKind.TYPE_IS, source, MethodType)
     function = tx.wrap(value.__func__, MethodFunctionSource(source))
     return BoundMethodVariable(function, tx.wrap(value.__self__, MethodSelfSource(source)), source)
-
-
-def wrap_partial(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
-    if type(value) is not functools.partial:
-        return None
-    tx.guard(GuardKind.TYPE_IS, source, functools.partial)
-    function = tx.wrap(value.func, AttrSource(source, "func"))
-    args = tx.wrap(value.args, AttrSource(source, "args")).unpack_lazy(tx)
-    keywords = tx.wrap(value.keywords, AttrSource(source, "keywords"))
-    kwargs = {k: keywords.get_item(tx, tx.wrap_constant(k)) for k in value.keywords}
-    return PartialVariable(function, args, kwargs, source)
-
-
-def wrap_cached(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
-    if type(value) is not functools._lru_cache_wrapper:
-        return None
-    tx.guard(GuardKind.TYPE_IS, source, type(value))
-    return CachedFunctionVariable(value, tx.wrap(value.__wrapped__, AttrSource(source, "__wrapped__")), source)
-
-
-def wrap_method_wrapper(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
-    if type(value) not in (staticmethod, classmethod):
-        return None
-    tx.guard(GuardKind.TYPE_IS, source, type(value))
-    return MethodWrapperVariable(type(value), tx.wrap(value.__func__, AttrSource(source, "__func__")), source)

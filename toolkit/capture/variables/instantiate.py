@@ -87,10 +87,20 @@ def _new_exception(tx: Interpreter, cls: type[BaseException], args: Args, kwargs
         cls = _group_kind(tx, cls, args)
     if not is_plain_exception(cls):
         kwargs = {}
+    if issubclass(cls, OSError) and len(args) > 1:
+        cls = _os_error_kind(tx, cls, args)
     unknown = [name for name in kwargs if not hasattr(cls, name)]
     if unknown or (kwargs and not issubclass(cls, AttributeError | NameError | ImportError)):
         tx.raise_error(TypeError, f"{cls.__name__}() takes no keyword arguments")
     return ExceptionVariable(cls, [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()})
+
+
+def _os_error_kind(tx: Interpreter, cls: type[OSError], args: Args) -> type[BaseException]:
+    """OSError(errno, text) is of the class for that number."""
+    if len(args) > 2:  # file names, which are not among the `args`
+        tx.break_graph("exception", f"a {cls.__name__} is made with more than a number and a text")
+    number = tx.realize(args[0])
+    return type(OSError(number.constant(), "")) if cls is OSError and number.is_constant() else cls
 
 
 def _group_kind(tx: Interpreter, cls: type[BaseException], args: Args) -> type[BaseException]:

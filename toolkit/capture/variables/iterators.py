@@ -6,6 +6,7 @@ An existing iterator is read ahead without moving it (`remaining`), and moved af
 from __future__ import annotations
 
 import collections
+import gc
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -72,14 +73,11 @@ class IteratorVariable(VariableTracker):
         raise NotImplementedError
 
     def replay(self, out: Rebuilder) -> None:
-        """`deque(islice(self, taken), maxlen=0)` moves it, running nothing of Python."""
-        out.load_object(collections.deque)
-        out.load_object(itertools.islice)
+        """Existing iterators are moved by what was taken."""
+        out.load_object(moved)
         out.value(self)
         out.emit.load_const(self.taken)
         out.emit.call(2)
-        out.emit.load_const(0)
-        out.emit.call(2, ("maxlen",))
         out.emit.pop_top()
 
 
@@ -90,6 +88,26 @@ def _set_state(out: Rebuilder, index: int) -> None:
     out.emit.load_const(index)
     out.emit.call(1)
     out.emit.pop_top()
+
+
+def moved(iterator: Iterator[Any], count: int) -> Iterator[Any]:
+    """The iterator after `count` items."""
+    collections.deque(itertools.islice(iterator, count), maxlen=0)
+    return iterator
+
+
+def disturbed(kind: type, which: str = "keys") -> Iterator[Any]:
+    """An iterator of a dict, set or deque that has changed its size: the next step is an error."""
+    base = next(c for c in (collections.OrderedDict, dict, set, collections.deque) if issubclass(kind, c))
+    container: Any = base()
+    iterator = iter(getattr(container, which)() if isinstance(container, dict) else container)
+    if isinstance(container, dict):
+        container[0] = 0
+    elif isinstance(container, set):
+        container.add(0)
+    else:
+        container.append(0)
+    return iterator
 
 
 def stop(tx: Interpreter) -> VariableTracker:
@@ -233,18 +251,33 @@ class HashedIteratorVariable(IteratorVariable):
         return [pair[self.which == "values"] for pair in pairs]
 
     def rebuild(self, out: Rebuilder) -> None:
-        """The container itself if nothing was taken, else what is left of it."""
-        if self.container is not None and not self.index:
-            out.value(self.container)
-            if self.which != "keys":
-                out.emit.load_attr(self.which)
-                out.emit.call(0)
-        else:
+        """An iterator of the container itself, as far on as this one; where its order is not known, what is left of it."""
+        if self.container is not None and self.container.length(None) != len(self.keys):
+            out.load_object(disturbed)
+            out.load_object(self.container.python_type())
+            out.emit.load_const(self.which)
+            out.emit.call(2)
+            return
+        if self.container is None or (self.index and not self._in_order()):
             rest = self._rest()
             for item in rest:
                 out.value(item)
             out.emit.build_tuple(len(rest))
+            out.emit.get_iter()
+            return
+        out.value(self.container)
+        if self.which != "keys":
+            out.emit.load_attr(self.which)
+            out.emit.call(0)
         out.emit.get_iter()
+        if self.index:
+            out.load_object(moved)
+            out.emit.swap(2)
+            out.emit.load_const(self.index)
+            out.emit.call(2)
+
+    def _in_order(self) -> bool:
+        return list(getattr(self.container, "entries", ())) == self.keys
 
     def parts(self) -> Sequence[VariableTracker]:
         return [self.container, *self._rest()] if self.container is not None else []
@@ -502,8 +535,12 @@ class ExistingIteratorVariable(IteratorVariable):
     def __init__(self, iterator: Any, source: Source) -> None:
         super().__init__(source)
         self.kind, self.rest, self.at = type(iterator), remaining(iterator), 0
+        self.containers = gc.get_referents(iterator)
 
     def advance(self, tx: Interpreter) -> VariableTracker:
+        known = [tx.effects.known(container) for container in self.containers]
+        if any(tx.effects.changed(container) for container in known if container is not None):
+            tx.break_graph("unsupported-iteration", "a container is changed while it is iterated")
         at, count = self.at, len(self.rest)
         if at >= count:
             tx.guard(GuardKind.CALLABLE, self.source, _has_exactly(count))
@@ -542,6 +579,10 @@ def _part(index: int) -> Callable[[Any], Any]:
 def wrap_iterator(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
     """Handler: iterators of containers, enumerate and zip."""
     if type(value) in _INDEXED:
+        try:
+            remaining(value)
+        except RuntimeError:  # its container has changed meanwhile
+            return None
         tx.guard(GuardKind.TYPE_IS, source, type(value))
         return ExistingIteratorVariable(value, source)
     if type(value) in (enumerate, zip):

@@ -24,7 +24,7 @@ from .rules import RULES
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
 
-_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: classes of C
+IMMUTABLE = 1 << 8  # Py_TPFLAGSIMMUTABLETYPE: classes of C
 _volatile: weakref.WeakSet[type] = weakref.WeakSet()
 # What a class guard covers with its identity; other values have insides of their own.
 _SETTLED = (
@@ -89,7 +89,7 @@ def find(tx: Interpreter, cls: type, name: str, after: type | None = None) -> Fo
 
 def assume_class(tx: Interpreter, cls: type) -> None:
     """Guard, once a trace, that `cls` and its bases keep their attributes."""
-    if cls in tx.trace.classes or cls.__flags__ & _IMMUTABLE:
+    if cls in tx.trace.classes or cls.__flags__ & IMMUTABLE:
         return
     tx.trace.classes.add(cls)
     if not any(base in _volatile for base in cls.__mro__):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING
 
 from .base import Args, Kwargs, VariableTracker
@@ -20,7 +21,17 @@ class BuiltinMethodVariable(VariableTracker):
         return f"{self.receiver.describe()}.{self.name}"
 
     def python_type(self) -> type:
-        return type([].append)
+        slot = isinstance(getattr(self.receiver.python_type(), self.name, None), types.WrapperDescriptorType)
+        return types.MethodWrapperType if slot else types.BuiltinMethodType
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op not in ("==", "!=") or not isinstance(other, BuiltinMethodVariable):
+            return None
+        same = tx.is_same(self.receiver, other.receiver) and self.name == other.name
+        return tx.wrap_constant(same == (op == "=="))
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         if name == "__name__":

@@ -1,14 +1,16 @@
-"""Python modules as objects: `math`, `torch.nn.functional`, a user's own."""
+"""Python modules as objects: `math`, `torch.nn.functional`, a user's own; and their globals as a dict."""
 
 from __future__ import annotations
 
+import sys
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..effects import DELETED
 from ..guards import GuardKind
-from ..source import AttrSource, ConstSource, DictAttrSource, Source
-from .base import VariableTracker
+from ..source import AttrSource, ConstSource, DictAttrSource, ItemSource, Source
+from .base import LazyVariable, VariableTracker
+from .instance_dict import LiveDictVariable
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -85,6 +87,54 @@ class NamespaceVariable(VariableTracker):
 
     def replay(self, out: Rebuilder) -> None:
         """Nothing: what was written is in the globals of the effects."""
+
+
+class GlobalsVariable(LiveDictVariable):
+    """`globals()` or `module.__dict__`: what is stored in it are globals, and the other way round."""
+
+    def __init__(self, namespace: dict[str, Any], source: Source) -> None:
+        super().__init__()
+        self.source = source
+        self.namespace = namespace
+
+    def describe(self) -> str:
+        return "the globals"
+
+    def sync(self, tx: Interpreter) -> None:
+        tx.guard(GuardKind.DICT_KEYS_ARE, self.source, tuple(self.namespace))
+        written = {name: value for (key, name), value in tx.effects.globals.items() if key == id(self.namespace)}
+        names = [n for n in {**self.namespace, **written} if written.get(n) is not DELETED]
+        self.entries = {n: (tx.wrap_constant(n), written.get(n) or self._lazy(n)) for n in names}
+
+    def _lazy(self, name: str) -> VariableTracker:
+        return LazyVariable(self.namespace[name], self._place(name))
+
+    def _place(self, name: str) -> Source:
+        assert self.source is not None
+        return ItemSource(self.source, name)
+
+    def own(self, tx: Interpreter, name: str) -> VariableTracker | None:
+        written = tx.effects.load_global(self.namespace, name)
+        if written is not None:
+            return None if written is DELETED else tx.realize(written)
+        if name in self.namespace:
+            return tx.wrap(self.namespace[name], self._place(name))
+        tx.guard(GuardKind.DICT_LACKS, self.source, name)
+        return None
+
+    def store(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        tx.effects.store_global(self.namespace, name, value)
+
+
+def wrap_globals(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    """Handler: a dict that holds the globals of a function that runs, or of a module."""
+    if type(value) is not dict or "__name__" not in value:
+        return None
+    module = sys.modules.get(value["__name__"]) if isinstance(value["__name__"], str) else None
+    if not any(running.namespace is value for running in tx.trace.stack) and (module is None or vars(module) is not value):
+        return None
+    tx.guard(GuardKind.ID_IS, source, value)
+    return GlobalsVariable(value, source)
 
 
 def wrap_namespace(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:

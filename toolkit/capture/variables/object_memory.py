@@ -7,12 +7,17 @@ import types
 from typing import Any
 
 
-def own_dict(value: object) -> dict[str, Any] | None:
-    """The `__dict__` of an instance, without running code of its class."""
+def own_namespace(value: object) -> object:
+    """The `__dict__` of an instance, without running code of its class; None if it has none."""
     try:
-        found = object.__getattribute__(value, "__dict__")
+        return object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
+
+
+def own_dict(value: object) -> dict[str, Any] | None:
+    """The `__dict__` of an instance if it is a plain dict."""
+    found = own_namespace(value)
     return found if type(found) is dict else None
 
 

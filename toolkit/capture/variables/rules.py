@@ -7,6 +7,7 @@ functions are in `builtins.py`, for its classes in `constructors.py`, for the st
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .base import Args, Kwargs, NotConstant, VariableTracker
@@ -18,6 +19,7 @@ Rule = Callable[..., VariableTracker | None]
 F = TypeVar("F", bound=Rule)
 
 RULES: dict[Any, Rule] = {}
+CODE_RULES: dict[CodeType, Callable[..., VariableTracker]] = {}  # for functions that are made anew: of (tx, function, *args, **kwargs)
 PURE: set[Any] = set()  # functions of their arguments alone: run at once if those are constants
 
 

@@ -225,6 +225,9 @@ class FrozenSetVariable(SetVariable):
     mutable = False
     kind = frozenset
 
+    def method_copy(self, tx: Interpreter) -> VariableTracker:
+        return self
+
     def is_constant(self) -> bool:
         return all_constant(list(self.members.values()))
 

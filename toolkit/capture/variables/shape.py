@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 
 
+LARGEST = 2**62  # symbols are 64-bit integers
+
+
 class SymbolicVariable(VariableTracker):
     """A SymInt, SymFloat or SymBool: `node` computes it in the graph, `example` is torch's symbol."""
 
@@ -58,16 +61,23 @@ class SymbolicVariable(VariableTracker):
         return isinstance(other, SymbolicVariable) or (other.is_constant() and isinstance(other.constant(), (int, float)))
 
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
-        return tx.graph.call_function(PLAIN_FORM.get(op, op), [self, other]) if self._numeric(other) else None
+        return self._computed(tx, PLAIN_FORM.get(op, op), self, other) if self._numeric(other) else None
 
     def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
-        return tx.graph.call_function(op, [other, self]) if self._numeric(other) else None
+        return self._computed(tx, op, other, self) if self._numeric(other) else None
 
     def unary(self, tx: Interpreter, op: Callable[..., Any]) -> VariableTracker | None:
-        return tx.graph.call_function(op, [self])
+        return self._computed(tx, op, self)
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
-        return tx.graph.call_function(_COMPARE[op], [self, other]) if self._numeric(other) else None
+        return self._computed(tx, _COMPARE[op], self, other) if self._numeric(other) else None
+
+    def _computed(self, tx: Interpreter, op: Callable[..., Any], *operands: VariableTracker) -> VariableTracker:
+        """In the graph; with numbers instead, and guards on them, where symbols do not compute as Python does."""
+        if _within_symbols(op, operands):
+            return tx.graph.call_function(op, list(operands))
+        numbers = [v.number(tx) if isinstance(v, SymbolicVariable) else v.constant() for v in operands]
+        return tx.fold(op, *numbers)
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         return ConstantVariable(self.number(tx)).get_attr(tx, name)
@@ -79,6 +89,19 @@ class SymbolicVariable(VariableTracker):
         out.graph_output(self.node)
 
 
+def _within_symbols(op: Callable[..., Any], operands: tuple[VariableTracker, ...]) -> bool:
+    """Are truth values not used as numbers, and is the result one that a symbol can be?"""
+    values = [v.example if isinstance(v, SymbolicVariable) else v.constant() for v in operands]
+    if any(isinstance(v, bool | torch.SymBool) for v in values):
+        return False
+    if not all(isinstance(v, int) or (isinstance(v, torch.SymInt) and v.node.has_hint()) for v in values):
+        return True
+    try:
+        return not abs(op(*[shapes.hint(v) if isinstance(v, torch.SymInt) else v for v in values])) >= LARGEST
+    except (ArithmeticError, ValueError):
+        return False
+
+
 def integer_input(tx: Interpreter, value: int, source: Source) -> VariableTracker | None:
     """A symbol for an int argument that varied between compilations (or any, with dynamic=True); None: it stays a constant."""
     trace = tx.trace
@@ -87,7 +110,7 @@ def integer_input(tx: Interpreter, value: int, source: Source) -> VariableTracke
     text = source.text()
     varies = trace.record.history.varies(text, value)
     wanted = trace.dynamic is True or (trace.dynamic is None and varies)
-    if not wanted or value in (0, 1) or text in trace.record.specialised:
+    if not wanted or value in (0, 1) or abs(value) >= LARGEST or text in trace.record.specialised:
         return None
     symbol = shapes.size_symbol(trace.fake, value, text, handle=source)
     if not isinstance(symbol, torch.SymInt):

@@ -30,15 +30,17 @@ def call_slot(tx: Interpreter, descriptor: Any, args: Args, kwargs: Kwargs) -> V
         tx.raise_error(TypeError, f"unbound method {descriptor.__qualname__}() needs an argument")
     receiver, rest = tx.realize(args[0]), args[1:]
     if isinstance(receiver, UserObjectVariable) and descriptor.__objclass__ is not object:
-        return _call_base(tx, receiver, name, rest, kwargs)
+        return _call_base(tx, receiver, descriptor, rest, kwargs)
     if descriptor.__objclass__ is object and name in OBJECT_SLOTS:
         return OBJECT_SLOTS[name](tx, receiver, *[tx.realize(a) for a in rest], **kwargs)
     if isinstance(receiver, ClassVariable) and name in TYPE_SLOTS:
         return TYPE_SLOTS[name](tx, receiver, *[tx.realize(a) for a in rest], **kwargs)
     if isinstance(receiver, ExceptionVariable) and name == "__init__":
+        if kwargs:
+            tx.break_graph("exception", f"{descriptor.__qualname__} is called with keywords")
         receiver.args = [tx.realize(a) for a in rest]
         return tx.wrap_constant(None)
-    if isinstance(receiver, UserObjectVariable):
+    if isinstance(receiver, UserObjectVariable) or _corrupts(receiver, descriptor):
         return tx.break_graph("unsupported-call", f"{descriptor.__qualname__} is called")
     return _on_plain(tx, receiver, name, [tx.realize(a) for a in rest], kwargs)
 
@@ -79,15 +81,28 @@ _SIMPLE: dict[str, Callable[..., VariableTracker]] = {
 }
 
 
-def _call_base(tx: Interpreter, receiver: UserObjectVariable, name: str, rest: Args, kwargs: Kwargs) -> VariableTracker:
+def _corrupts(receiver: VariableTracker, descriptor: Any) -> bool:
+    """dict's own methods that change an OrderedDict leave its order behind."""
+    if not isinstance(receiver, DictVariable) or receiver.kind.__name__ != "OrderedDict" or descriptor.__objclass__ is not dict:
+        return False
+    return descriptor.__name__ in ("__setitem__", "__delitem__", "clear", "pop", "popitem", "setdefault", "update", "__ior__")
+
+
+def _call_base(tx: Interpreter, receiver: UserObjectVariable, descriptor: Any, rest: Args, kwargs: Kwargs) -> VariableTracker:
     """On what an instance of a subclass is underneath."""
+    name = descriptor.__name__
     base, rest = receiver.base, [tx.realize(a) for a in rest]
     if base is None:
         return tx.break_graph("unsupported-call", f"{name} of {receiver.describe()} is called")
     if name == "__init__":
         return _init_base(tx, receiver, rest, kwargs)
+    if _corrupts(base, descriptor):
+        return tx.break_graph("side-effect", f"{descriptor.__qualname__} of {receiver.describe()} is called, past its own order")
     if name == "__getitem__":
         return receiver.base_item(tx, rest[0])
+    if name == "copy" and isinstance(base, DictVariable) and base.kind is not dict:  # made by a call of the class
+        given = [base.factory or tx.wrap_constant(None)] if base.kind.__name__ == "defaultdict" else []
+        return tx.call(tx.wrap_constant(receiver.cls), [*given, receiver])
     rest = [_underneath(v) for v in rest] if name in _MIXING else rest
     return _on_plain(tx, base, name, rest, kwargs)
 
@@ -106,6 +121,8 @@ def _init_base(tx: Interpreter, receiver: UserObjectVariable, rest: list[Variabl
     if isinstance(base, DictVariable):
         if base.kind.__name__ == "defaultdict" and rest:
             base.factory, rest = rest[0], rest[1:]
+        if len(rest) > 1:
+            tx.raise_error(TypeError, f"{base.kind.__name__} expected at most 1 argument, got {len(rest)}")
         _fill_dict(tx, receiver, rest, kwargs)
     elif base.mutable and rest:
         base.call_method(tx, "clear", [], {})

@@ -14,20 +14,22 @@ import random
 import sys
 import time
 import types
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..assumptions import Predicate
+from ..breaks import SkipFrame
 from ..guards import GuardKind
-from ..source import ConstSource
+from ..hook import disabled
+from ..source import ConstSource, FunctionClosureSource
 from .base import LazyVariable, NotConstant, VariableTracker
 from .containers import ListVariable, TupleVariable
 from .dicts import DictVariable, SetVariable
+from .exceptions import traceback_of
 from .lazy import each, take
-from .rules import PURE, RULES, none_given, rule
+from .rules import CODE_RULES, PURE, RULES, fold_if_constant, rule
 from .tensor import TensorVariable
 from .user_defined import UserObjectVariable
 
@@ -52,7 +54,26 @@ def _reduce(
     return total
 
 
+def _dispatch(tx: Interpreter, function: Any, cls: VariableTracker) -> VariableTracker:
+    """`dispatch` of a functools.singledispatch function: it remembers what it found, for the registry as it is."""
+    place = function.code.co_freevars.index("registry")
+    registry = FunctionClosureSource(function.source or ConstSource(function.fn, function.name), place, "registry")
+    tx.guard(GuardKind.DICT_KEYS_ARE, registry, tuple(function.fn.__closure__[place].cell_contents))
+    found = disabled(function.fn)(cls.real())
+    return tx.wrap(found, ConstSource(found, function.name))
+
+
+CODE_RULES[functools.singledispatch(lambda: None).dispatch.__code__] = _dispatch
+
 # -- collections ------------------------------------------------------------------------------------------------------
+
+
+@rule(collections.namedtuple)
+def _namedtuple(tx: Interpreter, typename: VariableTracker, fields: VariableTracker, **options: VariableTracker) -> VariableTracker:
+    """The class is made once, and is the same in each call of the compiled code."""
+    named = {"module": tx.wrap_constant(tx.namespace.get("__name__", "__main__")), **options}
+    made = fold_if_constant(tx, collections.namedtuple, [typename, fields], named)
+    return made if made is not None else tx.break_graph("unsupported-call", "a class is made with namedtuple()")
 
 
 @rule(collections._count_elements)  # type: ignore[attr-defined]
@@ -167,7 +188,7 @@ def wrap_proxy(tx: Interpreter, value: object, source: Any) -> VariableTracker |
     """Handler: a read-only view of a dict that we hold ourselves (the parameters of a signature)."""
     if not isinstance(value, types.MappingProxyType) or not isinstance(source.root, ConstSource):
         return None
-    made = DictVariable()
+    made = DictVariable(kind=types.MappingProxyType)
     for key, item in value.items():
         made.put(tx, tx.wrap_constant(key), LazyVariable(item, ConstSource(item, f"{source.text()}[{key!r}]")))
     return made
@@ -220,12 +241,19 @@ def _prod(tx: Interpreter, values: VariableTracker, *, start: VariableTracker | 
 @rule(sys.exc_info)
 def _exc_info(tx: Interpreter) -> VariableTracker:
     none, error = tx.wrap_constant(None), tx.trace.handled
-    return TupleVariable([tx.wrap_constant(error.python_type()), error, none] if error is not None else [none] * 3)
+    return TupleVariable([tx.wrap_constant(error.python_type()), error, traceback_of(tx, error)] if error is not None else [none] * 3)
 
 
 @rule(sys.exception)
 def _exception(tx: Interpreter) -> VariableTracker:
     return tx.trace.handled or tx.wrap_constant(None)
+
+
+@rule(sys._getframe)
+def _frame(tx: Interpreter, depth: VariableTracker | None = None) -> VariableTracker:
+    if tx.parent is None:
+        raise SkipFrame(f"{tx.code.co_name} looks at its own frame")
+    return tx.break_graph("unsupported-call", "a frame is looked at")
 
 
 # -- random and time --------------------------------------------------------------------------------------------------
@@ -247,55 +275,3 @@ def _leave(id: str, what: str) -> Callable[..., VariableTracker]:
 
 _state_of(time, "unsupported-call")
 _state_of(random, "random-state")
-
-
-# -- weakref ----------------------------------------------------------------------------------------------------------
-
-
-class WeakrefVariable(VariableTracker):
-    """weakref.ref(object)."""
-
-    def __init__(self, target: VariableTracker | None, source: Any = None) -> None:
-        super().__init__(source)
-        self.target = target
-
-    def python_type(self) -> type:
-        return weakref.ref
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
-
-    def call(self, tx: Interpreter, args: Any, kwargs: Any) -> VariableTracker:
-        return self.target if self.target is not None else tx.wrap_constant(None)
-
-    def rebuild(self, out: Any) -> None:
-        out.load_object(weakref.ref)
-        out.value(self.target)
-        out.emit.call(1)
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.target] if self.target is not None else []
-
-
-@rule(weakref.ref)
-def _ref(tx: Interpreter, target: VariableTracker, callback: VariableTracker | None = None) -> VariableTracker:
-    if target.source is None or not none_given(callback):
-        tx.break_graph("unsupported-call", "a weak reference is made to an object of the trace")
-    return WeakrefVariable(target)
-
-
-def wrap_weakref(tx: Interpreter, value: object, source: Any) -> VariableTracker | None:
-    from ..source import WeakrefSource
-
-    if type(value) is not weakref.ref:
-        return None
-    target = value()
-    tx.guard(GuardKind.TYPE_IS, source, weakref.ref)
-    if target is None:
-        tx.guard(GuardKind.CALLABLE, source, _DEAD)
-        return WeakrefVariable(None, source)
-    tx.guard(GuardKind.WEAKREF_ALIVE, source)
-    return WeakrefVariable(tx.effects.known(target) or LazyVariable(target, WeakrefSource(source)), source)
-
-
-_DEAD = Predicate(lambda ref: ref() is None, "a dead weak reference")

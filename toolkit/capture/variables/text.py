@@ -35,14 +35,52 @@ def python_value(tx: Interpreter, value: VariableTracker) -> Any:
     raise NotConstant(value.describe())
 
 
+class Shown:
+    """Stands for an object in a text that Python formats: asked for its text, it asks the traced program."""
+
+    def __init__(self, tx: Interpreter, value: VariableTracker) -> None:
+        self.tx, self.value = tx, value
+
+    def __str__(self) -> str:
+        return text_of(self.tx, self.value, "s").constant()  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return text_of(self.tx, self.value, "r").constant()  # type: ignore[no-any-return]
+
+    def __format__(self, spec: str) -> str:
+        return format_value(self.tx, self.value, "", self.tx.wrap_constant(spec)).constant()  # type: ignore[no-any-return]
+
+    def __index__(self) -> int:
+        return self.tx.break_graph("unsupported-operator", f"{self.value.describe()} is formatted as a number")
+
+    __int__ = __float__ = __index__
+
+    def __getattr__(self, name: str) -> Any:
+        return shown(self.tx, self.tx.get_attr(self.value, name))
+
+
+def shown(tx: Interpreter, value: VariableTracker) -> Any:
+    """As `python_value`, with a `Shown` for what is not known: to be formatted, and nothing else."""
+    value = tx.realize(value)
+    try:
+        return python_value(tx, value)
+    except NotConstant:
+        pass
+    if isinstance(value, SequenceVariable) and value.kind in (list, tuple):
+        return value.kind(shown(tx, v) for v in value.items)
+    if isinstance(value, DictVariable) and value.kind is dict:
+        value.sync(tx)
+        return {shown(tx, k): shown(tx, v) for k, v in value.entries.values()}
+    return Shown(tx, value)
+
+
 def text_of(tx: Interpreter, value: VariableTracker, conversion: str) -> VariableTracker:
     """str(value) ("s"), repr(value) ("r") or ascii(value) ("a")."""
     value = tx.realize(value)
     if isinstance(value, ExceptionVariable):
         return value.call_method(tx, "__str__" if conversion == "s" else "__repr__", [], {})
-    try:
-        plain = python_value(tx, value)
-    except NotConstant:
+    plain = shown(tx, value)
+    if isinstance(plain, Shown):
         return _by_method(tx, value, "__str__" if conversion == "s" else "__repr__")
     return tx.fold(_CONVERSIONS[conversion], plain)
 
@@ -69,5 +107,19 @@ def format_value(tx: Interpreter, value: VariableTracker, conversion: str, spec:
     try:
         plain = python_value(tx, value)
     except NotConstant:
-        return text_of(tx, value, "s")
+        return _formatted(tx, tx.realize(value), spec)
     return tx.fold(format, plain, spec.constant())
+
+
+def _formatted(tx: Interpreter, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
+    """By a `__format__` of the class; object's takes no spec and gives str(value)."""
+    from .user_defined import UserObjectVariable
+
+    method = value.special(tx, "__format__") if isinstance(value, UserObjectVariable) else None
+    if method is not None:
+        return tx.realize(tx.call(method, [spec]))
+    if not spec.constant():
+        return text_of(tx, value, "s")
+    if not isinstance(value, UserObjectVariable) or value.base is not None:
+        tx.break_graph("unsupported-operator", f"the text of {value.describe()} is made")
+    return tx.raise_error(TypeError, f"unsupported format string passed to {value.python_type().__name__}.__format__")

@@ -23,7 +23,7 @@ from .dicts import DictVariable
 from .functions import BoundMethodVariable
 from .instance_dict import InstanceDictVariable
 from .lookup import Found, bind_to, find, inside
-from .object_memory import fill_base, own_dict, restore
+from .object_memory import fill_base, own_dict, own_namespace, restore
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -103,8 +103,10 @@ class UserObjectVariable(VariableTracker):
 
     def generic_get(self, tx: Interpreter, name: str) -> VariableTracker:
         """As object.__getattribute__."""
-        if name in ("__class__", "__dict__"):
-            return tx.wrap_constant(self.cls) if name == "__class__" else InstanceDictVariable(self)
+        if name == "__class__":
+            return tx.wrap_constant(self.cls)
+        if name == "__dict__" and self.cls.__dictoffset__:
+            return InstanceDictVariable(self)
         found = find(tx, self.cls, name)
         if found is not None and found.is_data:
             return bind_to(tx, found, self, tx.wrap_constant(self.cls))
@@ -122,6 +124,8 @@ class UserObjectVariable(VariableTracker):
             return None if stored is DELETED else stored
         if self.source is None or self.value is None:
             return None
+        if self.value is own_namespace(self.value):
+            return self._item(tx, name)
         if name not in self._seen:
             space = own_dict(self.value)
             if space is None:
@@ -131,6 +135,12 @@ class UserObjectVariable(VariableTracker):
                 return None
             self._seen[name] = tx.wrap(space[name], DictAttrSource(self.source, name))
         return self._seen[name]
+
+    def _item(self, tx: Interpreter, name: str) -> VariableTracker | None:
+        """Of a dict that is its own `__dict__`: its items are its attributes."""
+        assert self.source is not None
+        tx.guard(GuardKind.SAME_OBJECT, self.source, InstanceDictSource(self.source))
+        return self.base.get(tx, tx.wrap_constant(name))  # type: ignore[union-attr,no-any-return]
 
     def assume_lacks(self, tx: Interpreter, name: str) -> None:
         """Guard that the instance has no attribute of its own under `name`."""
@@ -173,7 +183,7 @@ class UserObjectVariable(VariableTracker):
             return self._set_data(tx, found, value)
         if found is None or not found.is_data:
             self._require_dict(tx, name, found)
-        if name in ("__class__", "__dict__"):
+        if name in ("__class__", "__dict__") or (self.value is not None and self.value is own_namespace(self.value)):
             tx.break_graph("side-effect", f"{name} of {self.describe()} is written")
         tx.effects.store_attr(self, name, tx.realize(value))
         return None
@@ -211,7 +221,7 @@ class UserObjectVariable(VariableTracker):
             return
         if found is not None and isinstance(found.raw, types.MemberDescriptorType):
             self.slot(tx, found)
-        elif found is not None and found.is_data:
+        elif (found is not None and found.is_data) or (self.value is not None and self.value is own_namespace(self.value)):
             tx.break_graph("side-effect", f"{name} of {self.describe()} is deleted")
         elif self.own(tx, name) is None:
             tx.raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")

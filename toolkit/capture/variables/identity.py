@@ -1,0 +1,80 @@
+"""`id()`: of objects that existed before a number, of those that the trace made the object itself, until the number is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..guards import GuardKind
+from ..source import ConstSource
+from .base import NotConstant, VariableTracker
+from .builtins import BuiltinVariable
+from .rules import rule
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What stands for the id of an object of the trace as a key. No object that existed before has the same."""
+
+    of: VariableTracker
+
+
+class IdVariable(VariableTracker):
+    """The id of an object that the trace made: equal to itself, and to no number known before."""
+
+    def __init__(self, of: VariableTracker) -> None:
+        super().__init__()
+        self.of = of
+
+    def describe(self) -> str:
+        return f"the id of {self.of.describe()}"
+
+    def python_type(self) -> type:
+        return int
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def key(self, tx: Interpreter) -> Hashable:
+        return Identity(self.of)
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        if op not in ("==", "!=") or not (isinstance(other, IdVariable) or other.is_constant()):
+            return None
+        same = isinstance(other, IdVariable) and tx.is_same(self.of, other.of)
+        return tx.wrap_constant(same == (op == "=="))
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.load_object(id)
+        out.value(self.of)
+        out.emit.call(1)
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.of]
+
+
+@rule(id)
+def _id(tx: Interpreter, value: VariableTracker) -> VariableTracker:
+    """The address of an object that existed before is a number of this process; guarded by identity."""
+    if value.source is None and (value.mutable or isinstance(value.python_type(), type(torch.Tensor))):
+        return IdVariable(value)
+    real = _existing(value)
+    if real is None or (tx.effects.known(real) is not value and not isinstance(value, BuiltinVariable)):
+        return tx.break_graph("unsupported-call", f"id() of {value.describe()}")
+    if value.source is not None and not isinstance(value.source, ConstSource):
+        tx.guard(GuardKind.ID_IS, value.source, real)
+    return tx.wrap_constant(id(real))
+
+
+def _existing(value: VariableTracker) -> object:
+    try:
+        return value.real()
+    except NotConstant:
+        return None
