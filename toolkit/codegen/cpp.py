@@ -40,6 +40,8 @@ class CppKernel(CppLoops):
             head = text.section()
             self.out = text.section()
             self.form()
+            if self.streamed:
+                text.line("fence();")
             text.line(self._return())
         self._head(head)
         for line in (INCLUDE, *FREXP.splitlines()) if self.includes else ():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from ..loops.layout import product
+import contextlib
+
+from ..loops.index import is_constant, symbol
+from ..loops.layout import ZERO, product
+from ..scheduling.loop_order import strides
 from ..scheduling.nodes import SchedulerNode
 from ..scheduling.stages import loops
-from .cpp_nest import Bounds, Range
-from .cpp_ops import compute_dtype, ctype
+from .cpp_nest import Range
+from .cpp_ops import ctype
+from .cpp_prelude import C_TYPES
 from .cpp_reduce import CppReductions
-from .tiling import LANES, TILE
-from .walk import UNARY, Written
+from .tiling import BLOCK, LANES, TILE
 
 
 class CppLoops(CppReductions):
@@ -35,14 +39,31 @@ class CppLoops(CppReductions):
             self._flat_loops()
 
     def _flat_loops(self) -> None:
-        x = self.ranges
+        *outer, last = self.ranges or [None]
         simd = "" if self.adds else "simd"
-        if len(x) < 2:
-            with self.loops(x, self.parallel(simd)):
+        if self.streamed:
+            with self.loops(outer, self.parallel()):
+                self._collected(last, self.group.nodes, "" if outer else self.parallel())
+        elif not outer:
+            with self.loops(self.ranges, self.parallel(simd)):
                 self.nodes(self.group.nodes)
-            return
-        with self.loops(x[:-1], self.parallel()), self.loops(x[-1:], f"omp {simd}" if simd else ""):
-            self.nodes(self.group.nodes)
+        else:
+            with self.loops(outer, self.parallel()), self.loops([last], f"omp {simd}" if simd else ""):
+                self.nodes(self.group.nodes)
+
+    def _collected(self, last: Range, nodes: list[SchedulerNode], pragma: str = "") -> None:
+        """The last loop, by blocks whose results are stored past the cache."""
+        v, n = last
+        bounds, most = ("0", self.expr(n)), n
+        with contextlib.ExitStack() as stack:
+            if pragma or not is_constant(n) or int(n) > BLOCK:
+                if pragma:
+                    self.pragma(pragma)
+                stack.enter_context(self.out.block(f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {BLOCK})"))
+                self.out.line(f"const int64_t {v}e = long_min({v}b + {BLOCK}, {self.expr(n)});")
+                bounds, most = (f"{v}b", f"{v}e"), BLOCK
+            with self.past_cache(nodes, last, bounds, most), self.loops([last], "omp simd", {v: bounds}):
+                self.nodes(nodes)
 
     def _strips(self) -> None:
         *outer, (v, n) = self.ranges
@@ -54,35 +75,35 @@ class CppLoops(CppReductions):
                 self.nodes(self.group.nodes)
 
     def _tiles(self) -> None:
-        """Two loops by tiles: reads along the one are gathered in an array, in their own order, and taken from there in the other's."""
+        """Two loops by tiles: reads along the one are turned in an array, and taken from there in the other's order."""
         turned, last = self.ranges[self.tiling.turned], self.ranges[-1]
         others = [r for r in self.ranges if r not in (turned, last)]
-        heads = [
-            f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {size})" for (v, n), size in zip((turned, last), TILE, strict=True)
-        ]
+        cut = list(zip((last, turned), TILE[::-1], strict=True))
+        bounds = {v: (f"{v}b", f"{v}e") for v, _ in (turned, last)}
         pragma = self.parallel()
-        with self.base(), self.loops(others, pragma):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.base())
+            stack.enter_context(self.loops(others, pragma))
             if not others and pragma:
                 self.pragma(pragma)
-            with self.out.block(heads[0]), self.out.block(heads[1]):
-                bounds = {v: (f"{v}b", f"{v}e") for v, _ in (turned, last)}
-                for (v, n), size in zip((turned, last), TILE, strict=True):
-                    self.out.line(f"const int64_t {v}e = long_min({v}b + {size}, {self.expr(n)});")
-                with self.base():
-                    self._fill_tiles(turned, last, bounds)
-                with self.base(), self.loops([turned], "", bounds), self.loops([last], "omp simd", bounds):
+            for (v, n), size in cut:
+                stack.enter_context(self.out.block(f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {size})"))
+            for (v, n), size in cut:
+                self.out.line(f"const int64_t {v}e = long_min({v}b + {size}, {self.expr(n)});")
+            self._fill_tiles(turned, last)
+            with self.base(), self.loops([turned], "", bounds), self.past_cache(self.group.nodes, last, bounds[last[0]], TILE[1]):
+                with self.loops([last], "omp simd", bounds):
                     self.nodes(self.group.nodes)
 
-    def _fill_tiles(self, turned: Range, last: Range, bounds: Bounds) -> None:
-        reads = sorted(self.tiling.reads, key=str)
-        for number, (name, _) in enumerate(reads):
-            self.out.line(f"{ctype(self.dtypes[name])} tile{number}[{TILE[1]}][{TILE[0]}];")
-        place = f"[{last[0]} - {last[0]}b][{turned[0]} - {turned[0]}b]"
-        with self.loops([last], "", bounds), self.loops([turned], "omp simd", bounds):
-            for number, (name, index) in enumerate(reads):
-                self.out.line(f"tile{number}{place} = {self.read(name, index).text};")
-        for number, (name, index) in enumerate(reads):
-            self.tiles[(name, index)] = Written(f"tile{number}{place}", compute_dtype(self.dtypes[name]), UNARY)
+    def _fill_tiles(self, turned: Range, last: Range) -> None:
+        (x, _), (y, _) = turned, last
+        self.loop_names |= {f"{x}b", f"{y}b"}
+        for number, (name, index) in enumerate(sorted(self.tiling.reads, key=str)):
+            self.out.line(f"{C_TYPES[self.dtypes[name]]} tile{number}[{TILE[0]}][{TILE[1]}];")
+            first = self.element(name, index.xreplace({v: symbol(f"{v}b") for v in (x, y)}))
+            (step,) = strides(index, (y,)) or (ZERO,)
+            self.out.line(f"turn(tile{number}[0], {TILE[1]}, &{first}, {self.expr(step)}, {y}e - {y}b, {x}e - {x}b);")
+            self.tiles[(name, index)] = self.from_memory(f"tile{number}[{x} - {x}b][{y} - {y}b]", name)
 
     def _columns(self) -> None:
         """The last x loop goes by blocks of lanes."""
@@ -107,12 +128,20 @@ class CppLoops(CppReductions):
     def _stages(self) -> None:
         for stage, nodes in loops(self.group):
             if stage % 2:
-                self.reduction_stage(nodes)
+                self._stage_over_r(nodes)
             elif self.tiling.form == "columns":
                 self._outer_columns(nodes)
             else:
                 with self.base():
                     self.nodes(nodes)
+
+    def _stage_over_r(self, nodes: list[SchedulerNode]) -> None:
+        if not any(n.name in self.streamed for n in nodes):
+            self.reduction_stage(nodes)
+            return
+        *outer, last = self.r()
+        with self.scope(), self.base(), self.loops(outer):
+            self._collected(last, nodes)
 
     def _outer_columns(self, nodes: list[SchedulerNode]) -> None:
         """Once for each lane; what later stages read goes into arrays."""

@@ -30,6 +30,8 @@ class CppMemory(CppOps):
     def element(self, name: str, index: Expr) -> str:
         if name in self.kept:
             return f"{name}[{self.expr(self.row_position())}]"
+        if name in self.collected:
+            return self.collected[name]
         return f"{self.pointer(name)}[{self.expr(index)}]"
 
     def load(self, name: str, index: Expr) -> Written:
@@ -43,9 +45,13 @@ class CppMemory(CppOps):
 
     def read(self, name: str, index: Expr) -> Written:
         """An element from memory, or from a kept row."""
-        dtype = self.dtypes[name]
         level = INNERMOST if name in self.group.writes or name in self.renamed or self.masks else self.level_of(index)
-        value = Written(self.element(name, index), compute_dtype(dtype), UNARY, level=level)
+        return self.from_memory(self.element(name, index), name, level)
+
+    def from_memory(self, place: str, name: str, level: int = INNERMOST) -> Written:
+        """The value of an element of `name` that lies at `place`."""
+        dtype = self.dtypes[name]
+        value = Written(place, compute_dtype(dtype), UNARY, level=level)
         return call(f"from_{LOW_PRECISION[dtype]}", value) if dtype in LOW_PRECISION and name not in self.kept else value
 
     def store(self, name: str, index: Expr, value: Written, mode: str | None = None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import sympy
 
-from ..loops.index import Expr, is_constant
+from ..loops.index import Expr, is_constant, symbol
 from ..scheduling.nodes import SchedulerNode
 from .cpp_accumulate import Accumulator
 from .cpp_memory import CppMemory
@@ -93,6 +93,24 @@ class CppNest(CppMemory):
         for node in nodes:
             with self.out.of(node.origins):
                 self.walk(node)
+
+    @contextlib.contextmanager
+    def past_cache(self, nodes: list[SchedulerNode], last: Range, bounds: tuple[str, str], most: Expr | int) -> Iterator[None]:
+        """The block writes these nodes' streamed results for `bounds` of the last loop: into arrays, which are then stored past the
+        cache."""
+        v, (first, end) = last[0], bounds
+        written = {n.name: n.writes[0].index for n in nodes if n.name in self.streamed}
+        place = f"[{v}]" if first == "0" else f"[{v} - {first}]"
+        for name in written:
+            self.out.line(f"{C_TYPES[self.dtypes[name]]} {name}[{most}];")
+            self.collected[name] = name + place
+        yield
+        start = symbol(first) if first != "0" else sympy.Integer(0)
+        self.loop_names.add(first)
+        for name, index in written.items():
+            del self.collected[name]
+            count = end if first == "0" else f"{end} - {first}"
+            self.out.line(f"stream(&{self.element(name, index.xreplace({v: start}))}, {name}, {count});")
 
     def row_position(self) -> Expr:
         """The kernel's place in a row, counted in the order of the r loops."""

@@ -108,6 +108,71 @@ static inline long floor_div(long a, long b) { const long q = a / b; return q - 
 static inline long floor_mod(long a, long b) { const long r = a % b; return r + ((r != 0) & ((r < 0) != (b < 0))) * b; }
 static inline long long_min(long a, long b) { return a < b ? a : b; }
 static inline long long_max(long a, long b) { return a > b ? a : b; }
+// Stores past the cache, whole lines of 64 bytes at a time; the ends as usual. Threads' locked operations order them, and fence() does.
+typedef float line __attribute__((vector_size(64), aligned(4), may_alias));
+static inline void stream_line(void* to, const void* from) {
+#if defined(__clang__)
+  typedef float whole __attribute__((vector_size(64), may_alias));
+  __builtin_nontemporal_store(*(const line*)from, (whole*)to);
+#elif defined(__AVX__)
+  typedef float half __attribute__((vector_size(32), aligned(4), may_alias));
+  for (int i = 0; i < 2; ++i) __builtin_ia32_movntps256((float*)to + 8 * i, ((const half*)from)[i]);
+#elif defined(__SSE__)
+  typedef float quarter __attribute__((vector_size(16), aligned(4), may_alias));
+  for (int i = 0; i < 4; ++i) __builtin_ia32_movntps((float*)to + 4 * i, ((const quarter*)from)[i]);
+#else
+  *(line*)to = *(const line*)from;
+#endif
+}
+template <class T> static inline void stream(T* to, const T* from, long count) {
+  const long size = count * (long)sizeof(T), before = -(uintptr_t)to & 63, head = before < size ? before : size;
+  char* t = (char*)to;
+  const char* f = (const char*)from;
+  if (head) __builtin_memcpy(t, f, head);
+  long i = head;
+  for (; i + 64 <= size; i += 64) stream_line(t + i, f + i);
+  if (i < size) __builtin_memcpy(t + i, f + i, size - i);
+}
+static inline void fence() {
+#if defined(__SSE__)
+  __builtin_ia32_sfence();
+#endif
+}
+// to[c][r] = from[r][c], rows `to_step` and `from_step` apart; squares of 8 in registers.
+template <int size> struct bits_of;
+template <> struct bits_of<1> { typedef uint8_t type; };
+template <> struct bits_of<2> { typedef uint16_t type; };
+template <> struct bits_of<4> { typedef uint32_t type; };
+template <> struct bits_of<8> { typedef uint64_t type; };
+template <class T> static inline void turn_8(T* to, long to_step, const T* from, long from_step) {
+#if defined(__clang__) || __GNUC__ >= 12
+  typedef typename bits_of<sizeof(T)>::type row __attribute__((vector_size(8 * sizeof(T))));
+  row a[8], b[8];
+  for (int i = 0; i < 8; ++i) __builtin_memcpy(&a[i], from + i * from_step, sizeof(row));
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  for (int i = 0; i < 8; i += i % 4 == 1 ? 3 : 1) {
+    a[i] = __builtin_shufflevector(b[i], b[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    a[i + 2] = __builtin_shufflevector(b[i], b[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  for (int i = 0; i < 4; ++i) {
+    b[i] = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    b[i + 4] = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+  for (int i = 0; i < 8; ++i) __builtin_memcpy(to + i * to_step, &b[i], sizeof(row));
+#else
+  for (int r = 0; r < 8; ++r) for (int c = 0; c < 8; ++c) to[c * to_step + r] = from[r * from_step + c];
+#endif
+}
+template <class T> static inline void turn(T* to, long to_step, const T* from, long from_step, long rows, long columns) {
+  const long whole_rows = rows & ~7l, whole_columns = columns & ~7l;
+  for (long r = 0; r < whole_rows; r += 8)
+    for (long c = 0; c < whole_columns; c += 8) turn_8(to + c * to_step + r, to_step, from + r * from_step + c, from_step);
+  for (long r = 0; r < rows; ++r)
+    for (long c = r < whole_rows ? whole_columns : 0; c < columns; ++c) to[c * to_step + r] = from[r * from_step + c];
+}
 // A loaded index: negative ones count from the end; one out of range sets `bad` and becomes 0.
 static inline long inside(long i, long size, int& bad) {
   const bool out = (i < 0) | (i >= size);

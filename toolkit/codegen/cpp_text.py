@@ -19,7 +19,7 @@ from ..scheduling.nodes import FusedSchedulerNode
 from ..shapes.text import cpp as index_text
 from .arguments import Arguments
 from .cpp_prelude import C_TYPES
-from .tiling import adds, choose, kept_rows
+from .tiling import adds, choose, kept_rows, past_cache
 from .walk import INNERMOST, LANE, UNARY, Walker, Written, joined
 from .writer import Writer
 
@@ -45,6 +45,8 @@ class CppText(Arguments, Walker):
         self.tiling = choose(group, hints, self.adds)
         self.kept = kept_rows(group, hints)
         self.internal = (group.internal - group.crossing) | self.kept
+        self.streamed = past_cache(group, self.tiling.form, self.internal, hints)
+        self.collected: dict[str, str] = {}  # results that are being collected for that: the element's place in the array
         self.renamed = {old: new for new, old in group.inplace.items()}
         self.buffers = {n.name: n.buffer for n in group.nodes}
         self.out = Writer()
@@ -77,7 +79,7 @@ class CppText(Arguments, Walker):
 
     def unused(self, name: str) -> str:
         """A buffer's name for a variable, if nothing else can have it."""
-        if not _NUMBERED.fullmatch(name) or name in self.kept or self.count[name]:
+        if not _NUMBERED.fullmatch(name) or name in self.kept or name in self.streamed or self.count[name]:
             return self.fresh("t")
         self.count[name] += 1
         return name

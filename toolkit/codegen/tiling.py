@@ -25,12 +25,15 @@ from ..scheduling.nodes import FusedSchedulerNode
 
 Form = Literal["flat", "tiles", "strips", "rows", "columns", "whole"]
 Access = tuple[str, Expr]
-TILE = (16, 64)  # of the turned loop, and of the last
+TILE = (32, 32)  # of the turned loop, and of the last: more rows than that lie in more pages than a TLB's first level knows
 ROW = 65536  # bytes of the largest row that a kernel keeps for itself between two loops
 GRAIN = 32768  # element operations below which threads do not pay
 LANES = 128  # results of one block of columns
 PARTIAL = 4096  # elements summed one after the other (by lanes) before they join the total: keeps the rounding error of long sums small
 PARTIAL_ROWS = 128  # the same for columns
+STREAMED = 32 << 20  # bytes from which a result is stored past the cache: most of it would not be there when it is read
+BLOCK = 1024  # elements that are collected before they are stored past the cache
+LINES = 256  # bytes in a row that are worth it
 _COSTLY = """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv
 lgamma hypot pow rand randn fmod remainder floordiv truncdiv"""
 COSTLY = frozenset(_COSTLY.split())
@@ -113,6 +116,31 @@ def kept_rows(group: FusedSchedulerNode, hints: Hints) -> frozenset[str]:
     elements = int(product(group.domain.r))
     buffers = {n.name: n.buffer for n in group.nodes}
     return frozenset(n for n in group.crossing if elements * max(4, buffers[n].layout.dtype.itemsize) <= ROW)
+
+
+def past_cache(group: FusedSchedulerNode, form: Form, internal: frozenset[str], hints: Hints) -> frozenset[str]:
+    """Large results that are stored past the cache: fresh memory, written once, element after element along the innermost loop, and not
+    read in this kernel's later stages."""
+    if form not in ("flat", "tiles", "rows") or not group.domain.sizes or adds(group):
+        return frozenset()
+    reducing = {group.stages[n] for n in group.nodes if n.is_reduction or n.is_scan}
+    last, size = group.domain.ranges()[-1]
+    found = set()
+    for node in group.nodes:
+        fresh = node.buffer.mutates is None and node.name not in internal and node.name not in group.inplace
+        if not fresh or len(node.writes) != 1 or group.stages[node] in reducing or (group.is_reduction and node.level == "outer"):
+            continue
+        (write,) = node.writes
+        item = node.buffer.layout.dtype.itemsize
+        long = hint(node.buffer.layout.numel(), hints) * item >= STREAMED and hint(size, hints) * item >= LINES
+        if long and strides(write.index, (last,)) == (1,) and not _read_otherwise(group, node.name, write, group.stages[node]):
+            found.add(node.name)
+    return frozenset(found)
+
+
+def _read_otherwise(group: FusedSchedulerNode, name: str, write: MemoryDep, stage: int) -> bool:
+    """It is read in another stage, or at another element than was just written."""
+    return any(d.name == name and (group.stages[n] != stage or not d.same_element(write)) for n in group.nodes for d in n.reads)
 
 
 def adds(group: FusedSchedulerNode) -> bool:
