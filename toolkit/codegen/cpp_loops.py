@@ -91,9 +91,10 @@ class CppLoops(CppReductions):
             for (v, n), size in cut:
                 self.out.line(f"const int64_t {v}e = long_min({v}b + {size}, {self.expr(n)});")
             self._fill_tiles(turned, last)
-            with self.base(), self.loops([turned], "", bounds), self.past_cache(self.group.nodes, last, bounds[last[0]], TILE[1]):
-                with self.loops([last], "omp simd", bounds):
-                    self.nodes(self.group.nodes)
+            for block in (self.base(), self.loops([turned], "", bounds), self.past_cache(self.group.nodes, last, bounds[last[0]], TILE[1])):
+                stack.enter_context(block)
+            with self.loops([last], "omp simd", bounds):
+                self.nodes(self.group.nodes)
 
     def _fill_tiles(self, turned: Range, last: Range) -> None:
         (x, _), (y, _) = turned, last

@@ -18,7 +18,7 @@ from ..loops.ir import Buffer, ComputedBuffer, ConstantBuffer, ExternKernel, Inp
 from ..loops.layout import Layout
 from ..scheduling import ExternSchedulerNode, FusedSchedulerNode, Schedule
 from ..scheduling.depends import tensors_in
-from ..scheduling.memory import Allocate, Plan, Reuse
+from ..scheduling.memory import Allocate, Plan, Reuse, size_in_bytes
 from ..shapes.text import python as python_text
 from .kernel import Kernel
 from .writer import Writer
@@ -29,7 +29,8 @@ BINDINGS = {
     "aten.mm.default": "torch.mm", "aten.addmm.default": "torch.addmm", "aten.bmm.default": "torch.bmm",
     "aten.convolution.default": "torch.convolution",
 }  # fmt: skip
-RESERVED = {"args", "call", "torch", "empty_strided", "as_strided", "settled", "math"}
+LARGE = 32 << 20  # bytes of memory that is asked for in large pages (see runtime/large.py)
+RESERVED = {"args", "call", "torch", "empty_strided", "empty_large", "as_strided", "settled", "math"}
 
 
 def write_wrapper(
@@ -162,7 +163,9 @@ class Wrapper:
         layout, name = self.buffers[action.name].layout, self.name(action.name)
         if isinstance(action, Allocate):
             device = "" if layout.device.type == "cpu" else f", device='{layout.device}'"
-            self.out.line(f"{name} = empty_strided({self.tuple(layout.size)}, {self.tuple(layout.stride)}, dtype={layout.dtype}{device})")
+            large = not device and size_in_bytes(layout.extent(), self.buffers[action.name], self.schedule.hints) >= LARGE
+            places = f"{self.tuple(layout.size)}, {self.tuple(layout.stride)}"
+            self.out.line(f"{name} = empty_{'large' if large else 'strided'}({places}, dtype={layout.dtype}{device})")
             return
         old, before = self.name(action.old), self.buffers[action.old].layout
         if (before.size, before.stride) == (layout.size, layout.stride):

@@ -18,6 +18,7 @@ import torch
 from ..codegen.kernel import Kernel, Program
 from ..errors import UnknownKernel
 from . import build_cpp, launch_triton
+from .large import empty_large
 
 Launch = Callable[..., Any]
 Loader = Callable[[Sequence[Kernel], str], dict[str, Launch]]
@@ -37,7 +38,7 @@ class Artifact:
         self.inputs_of: dict[str, tuple[Any, ...]] = {}
         self.file = f"<fuselab wrapper {next(_numbers)}>"
         self._names: dict[str, Any] = {
-            "torch": torch, "empty_strided": _empty_strided, "as_strided": torch.as_strided, "settled": settled, "math": math,
+            "torch": torch, "empty_strided": _empty_strided, "empty_large": empty_large, "as_strided": torch.as_strided, "settled": settled, "math": math,
             **program.constants, **program.objects, **launches,
         }  # fmt: skip
         linecache.cache[self.file] = (len(program.wrapper), None, program.wrapper.splitlines(keepends=True), self.file)
