@@ -247,8 +247,10 @@ class CppOps(CppText):
         return self.reciprocal(self.sqrt(x))
 
     def sigmoid(self, x: Written) -> Written:
-        one = self.constant(1, x.dtype)
-        return self.truediv(one, self.add(one, self.exp(self.neg(x))))
+        """1 / (1 + e) or e / (1 + e) with e = exp(-|x|): never inf, and tiny results are right."""
+        one, x = self.constant(1, x.dtype), self.keep(x) if x.strength != ATOM else x
+        e = self.keep(self.exp(self.neg(self.abs(x))))
+        return self.truediv(self.where(binary("<", COMPARISON, x, zero(x.dtype), BOOL), e, one), self.add(one, e))
 
     def exp(self, x: Written) -> Written:
         return call(f"exp{suffix(x.dtype)}", x)
