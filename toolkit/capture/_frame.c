@@ -27,6 +27,7 @@ static int refuse(const char *what) {
 #include "_held.h"
 #include "_shape.h"
 #include "_program.h"
+#include "_rest.h"
 
 typedef struct _PyInterpreterFrame Frame;
 
@@ -60,7 +61,7 @@ typedef struct Version {
     PyObject *function; /* of `code`, with the closure seen last; NULL at first */
     PyObject *weakrefs;
     unsigned long long hits;
-    char alive;
+    char alive, idle; /* idle: it has no graph to run */
 } Version;
 
 typedef struct {
@@ -84,7 +85,9 @@ typedef struct Bucket {
     long made;    /* versions so far */
 } Bucket;
 
-enum { NEVER = 1, IMPOSSIBLE = 2, OFF = 4 }; /* never captured, unless it is a root; not even then; nor anything that it calls */
+enum { NEVER = 1, IMPOSSIBLE = 2, OFF = 4, RESUMES = 8 }; /* never captured, unless it is a root; not even then; nor anything that it
+                                                              calls; a resume function */
+enum { IDLE_TURNS = 1000 }; /* resumptions in a row without a graph, after which the rest of a frame runs as it is */
 
 struct Extra {
     int flags;
@@ -99,6 +102,12 @@ static PyObject *verdict; /* (code, globals) -> 0: captured, 1: not, 2: nor anyt
 static _Thread_local struct {
     Cache *active;
     Frame *chained; /* the frame that we handed to the evaluator before us */
+    long idle;      /* resumptions in a row without a graph, in the frame that is being gone on with */
+    struct {
+        PyCodeObject *to; /* NULL: nothing */
+        PyObject **args;
+        Py_ssize_t count;
+    } moving; /* arguments that a function now called shall own alone */
 } here;
 
 /* -- installing --------------------------------------------------------------------------------------------------------------- */
@@ -297,10 +306,41 @@ static PyObject *function_with(Version *v, PyObject *closure) { /* a new referen
     return function;
 }
 
-static PyObject *run_version(PyThreadState *thread, Frame *frame, Version *v) { /* steals v */
+/* Call `function`, of the code `to`; the caller lets go of the arguments as soon as the callee has them (`let_go`). */
+static PyObject *call_moving(PyObject *function, PyObject *to, PyObject **args, Py_ssize_t count) {
+    here.moving.to = (PyCodeObject *)to;
+    here.moving.args = args;
+    here.moving.count = count;
+    PyObject *result = PyObject_Vectorcall(function, args, count, NULL);
+    here.moving.to = NULL;
+    return result;
+}
+
+static void let_go(void) {
+    here.moving.to = NULL;
+    for (Py_ssize_t i = 0; i < here.moving.count; i++) Py_CLEAR(here.moving.args[i]);
+}
+
+static PyObject *go_on(PyObject *result) { /* steals a result; while it is the rest of the frame, runs that */
+    if (result == NULL || !Py_IS_TYPE(result, &RestType)) return result;
+    long idle = here.idle;
+    here.idle = 0;
+    while (result != NULL && Py_IS_TYPE(result, &RestType)) {
+        Rest *r = (Rest *)result;
+        result = call_moving(r->function, ((PyFunctionObject *)r->function)->func_code, r->args, Py_SIZE(r));
+        Py_DECREF(r);
+    }
+    here.idle = idle;
+    return result;
+}
+
+static PyObject *run_version(PyThreadState *thread, Frame *frame, Version *v, int resumes) { /* steals v */
     PyObject *result = NULL, *function = function_with(v, FRAME_FUNCTION(frame)->func_closure);
+    Py_ssize_t count = values_of(frame).count;
     v->hits++;
-    if (function != NULL) result = PyObject_Vectorcall(function, frame->localsplus, values_of(frame).count, NULL);
+    here.idle = v->idle ? here.idle + 1 : 0;
+    if (function != NULL && resumes) result = call_moving(function, v->code, frame->localsplus, count);
+    else if (function != NULL) result = go_on(PyObject_Vectorcall(function, frame->localsplus, count, NULL));
     Py_XDECREF(function);
     Py_DECREF(v);
     return end_frame(thread, frame, result);
@@ -368,7 +408,8 @@ static PyObject *new_version(Bucket *b, Frame *frame, const Values *values, int 
 static PyObject *run_captured(PyThreadState *thread, Frame *frame, Extra *extra, Cache *cache) {
     Bucket *b = bucket_for(extra, cache);
     if (b == NULL) return end_frame(thread, frame, NULL);
-    if (b->as_is && b->first == NULL) return run_as_is(thread, frame, 0);
+    int resumes = extra->flags & RESUMES;
+    if ((b->as_is && b->first == NULL) || (resumes && here.idle > IDLE_TURNS)) return run_as_is(thread, frame, 0);
     Values values = values_of(frame);
     int failed;
     b->busy++;
@@ -378,7 +419,7 @@ static PyObject *run_captured(PyThreadState *thread, Frame *frame, Extra *extra,
     if (found == NULL && !PyErr_Occurred()) found = b->orphan || b->as_is ? Py_NewRef(Py_None) : new_version(b, frame, &values, failed);
     leave_bucket(b);
     if (found == NULL) return end_frame(thread, frame, NULL);
-    if (found != Py_None) return run_version(thread, frame, (Version *)found);
+    if (found != Py_None) return run_version(thread, frame, (Version *)found, resumes);
     Py_DECREF(found);
     return run_as_is(thread, frame, 0);
 }
@@ -426,6 +467,7 @@ static PyObject *evaluate(PyThreadState *thread, Frame *frame, int throwing) {
     Cache *cache = here.active;
     if (cache == NULL || throwing) return run_as_is(thread, frame, throwing);
     PyCodeObject *code = FRAME_CODE(frame);
+    if (here.moving.to == code) let_go();
     Extra *extra = extra_of(code, frame->f_globals);
     if (extra == NULL) { PyErr_Clear(); return run_as_is(thread, frame, 0); }
     int skipped = (extra->flags & NEVER) && ((PyObject *)code != cache->root || !is_wanted(extra, frame));
@@ -450,6 +492,14 @@ static PyObject *skip(PyObject *self, PyObject *code) {
     Py_RETURN_NONE;
 }
 
+static PyObject *resumes(PyObject *self, PyObject *code) {
+    if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object is needed");
+    Extra *extra = extra_of((PyCodeObject *)code, Py_None);
+    if (extra == NULL) return NULL;
+    extra->flags = RESUMES; /* captured as the code was that it goes on for, a library's root perhaps */
+    Py_RETURN_NONE;
+}
+
 static PyObject *active(PyObject *self, PyObject *ignored) { return Py_NewRef(here.active ? (PyObject *)here.active : Py_None); }
 
 static PyObject *is_installed(PyObject *self, PyObject *ignored) {
@@ -459,6 +509,8 @@ static PyObject *is_installed(PyObject *self, PyObject *ignored) {
 static PyMethodDef functions[] = {
     {"set_verdict", set_verdict, METH_O, "The function (code, globals) -> int asked at the first sight of a code object."},
     {"skip", skip, METH_O, "Frames of this code run as they are, unless it is a cache's root."},
+    {"resumes", resumes, METH_O, "This code goes on for other code: only what `rest` gives calls it."},
+    {"rest", (PyCFunction)(void (*)(void))rest, METH_FASTCALL, "rest(function, *arguments): for a compiled frame to return."},
     {"active", active, METH_NOARGS, "The Cache active in this thread, or None."},
     {"is_installed", is_installed, METH_NOARGS, "Whether our evaluator is the interpreter's now."},
     {NULL},
@@ -487,7 +539,7 @@ static int prepare(PyObject *module) {
     return_code = (PyCodeObject *)Py_CompileString("x", "<fuselab>", Py_eval_input);
     if (return_code == NULL) return -1;
 #endif
-    PyTypeObject *types[] = {&WatchType, &HeldType, &ProgramType, &VersionType, &CacheType, &HookedType, &DisabledType};
+    PyTypeObject *types[] = {&WatchType, &HeldType, &RestType, &ProgramType, &VersionType, &CacheType, &HookedType, &DisabledType};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (PyModule_AddType(module, types[i]) < 0) return -1;
     if (add_names(module, "ACCESS", access_names, A_COUNT) < 0 || add_names(module, "CHECK", check_names, C_COUNT) < 0) return -1;

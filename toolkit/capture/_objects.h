@@ -8,7 +8,8 @@ static PyObject *bound_to(PyObject *self, PyObject *object, PyObject *type) { /*
 
 static PyObject *version_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     PyObject *program, *code, *globals, *entry;
-    if (!PyArg_ParseTuple(args, "O!O!O!O", &ProgramType, &program, &PyCode_Type, &code, &PyDict_Type, &globals, &entry)) return NULL;
+    int idle = 0;
+    if (!PyArg_ParseTuple(args, "O!O!O!O|p", &ProgramType, &program, &PyCode_Type, &code, &PyDict_Type, &globals, &entry, &idle)) return NULL;
     Extra *extra = extra_of((PyCodeObject *)code, globals);
     if (extra == NULL) return NULL;
     extra->flags |= NEVER; /* compiled code itself is not captured */
@@ -19,6 +20,7 @@ static PyObject *version_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     v->globals = Py_NewRef(globals);
     v->entry = Py_NewRef(entry);
     v->alive = 1;
+    v->idle = idle;
     return (PyObject *)v;
 }
 
@@ -85,7 +87,7 @@ static PyMemberDef version_members[] = {
 static PyTypeObject VersionType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fuselab.toolkit.capture._frame.Version",
-    .tp_doc = "Version(program, code, globals, entry): one compiled version of a code object.",
+    .tp_doc = "Version(program, code, globals, entry, idle=False): one compiled version of a code object.",
     .tp_basicsize = sizeof(Version),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = version_new,

@@ -117,7 +117,7 @@ class Capture:
         trace.shape_guards()
         consolidate(trace, frame)
         trace.alias_guards()
-        return Entry(trace.guards, ending.finish(compiled))
+        return Entry(trace.guards, ending.finish(compiled), idle=compiled is None)
 
     def _run(self, trace: Trace, tx: Interpreter) -> VariableTracker | None:
         """What the top frame returns; None: it reached a break."""

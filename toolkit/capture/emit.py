@@ -297,6 +297,11 @@ class Emitter:
             self.build_tuple(len(code.co_freevars))
         self.make_function(code, ("closure",) if code.co_freevars else ())
 
+    def push_handled(self) -> None:
+        """exception -> what was handled before: from now on `exception` is what `sys.exception()` gives, until POP_EXCEPT."""
+        self.emit("PUSH_EXC_INFO")
+        self.pop_top()
+
     # -- leaving
 
     def return_value(self) -> None:

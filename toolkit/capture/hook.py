@@ -62,11 +62,12 @@ class FrameView:
 @dataclass(eq=False)
 class Entry:
     """A compiled frame: `code` takes the original's arguments positionally (positional, keyword-only, *args, **kwargs) and has
-    its free variables. It dies with any of `keys`, objects it must not outlive (weakly referenced)."""
+    its free variables. It dies with any of `keys`, objects it must not outlive (weakly referenced). `idle`: it has no graph to run."""
 
     guards: GuardSet
     code: types.CodeType | None  # None once it is installed: `version.code`
     keys: tuple[Any, ...] = ()
+    idle: bool = False
     version: _frame.Version | None = field(default=None, repr=False)
 
     def invalidate(self) -> None:
@@ -168,7 +169,7 @@ class Cache(_frame.Cache):
         if failed >= 0:
             why = entry.guards.explain(view)
             raise InternalError(f"a guard fails right after capture: {why or tuple(entry.guards)[failed]}")
-        version = _frame.Version(program, entry.code, view.globals, entry)
+        version = _frame.Version(program, entry.code, view.globals, entry, entry.idle)
         entry.version = version
         version.watch = tuple(weakref.ref(key, _Invalidate(version)) for key in (*entry.keys, *entry.guards.loosen()))
         entry.keys, entry.code = (), None

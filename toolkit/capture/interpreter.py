@@ -18,6 +18,7 @@ from .opcodes import Opcodes
 from .operations import Operations
 from .trace import DEEPEST, LONG_WITHOUT_TENSORS, MOST_INSTRUCTIONS, Trace
 from .variables.base import NotConstant, VariableTracker
+from .variables.exceptions import ExceptionVariable
 
 if TYPE_CHECKING:
     from .variables.cells import CellVariable
@@ -134,6 +135,8 @@ class Interpreter(Opcodes, Operations):
             trace.raised_at = trace.step
         if handler is None:
             raise error
+        if isinstance(error.variable, ExceptionVariable):
+            error.variable.caught = trace.raised_at
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(self.wrap_constant(self.index))
@@ -206,11 +209,12 @@ class Interpreter(Opcodes, Operations):
 
     def raise_user(self, exception: VariableTracker) -> NoReturn:
         """The traced program raises `exception` (an instance, not a class)."""
-        from .variables.exceptions import ExceptionVariable
-
+        if exception.source is not None:
+            self.break_graph("exception", f"{exception.describe()}, which exists already, is raised")
+        handled = self.trace.handled
         if isinstance(exception, ExceptionVariable):
-            if exception.context is None and self.trace.handled not in (None, exception):
-                exception.context = self.trace.handled
+            if handled not in (None, exception):
+                exception.raised_while(self, handled)
             if exception.raised is None:
                 exception.raised = self.trace.step
         raise Observed(exception)

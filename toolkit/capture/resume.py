@@ -28,12 +28,13 @@ _GENERATOR = 0x20 | 0x80 | 0x200
 
 @dataclass(frozen=True)
 class Argument:
-    """What the caller passes: stack value number `index` from the bottom; the local `name`; or what is in the cell `name`.
+    """What the caller passes: stack value number `index` from the bottom; the exception that is handled since that value was pushed;
+    the local `name`; or what is in the cell `name`.
 
     `hidden`: the local has the name of a cell that a comprehension has put aside for it.
     """
 
-    kind: Literal["stack", "local", "contents"]
+    kind: Literal["stack", "handled", "local", "contents"]
     name: str = ""
     index: int = -1
     hidden: bool = False
@@ -41,8 +42,8 @@ class Argument:
     @property
     def parameter(self) -> str:
         """Its name in the resume function. A dot keeps it apart from the user's names."""
-        if self.kind == "stack":
-            return f".stack{self.index}"
+        if self.kind in ("stack", "handled"):
+            return f".{self.kind}{self.index}"
         return f".{self.name}" if self.hidden or self.kind == "contents" else self.name
 
 
@@ -69,6 +70,7 @@ class _Shape:
     index: int
     depth: int
     nulls: frozenset[int]
+    handled: frozenset[int]
     passed: frozenset[str]
 
 
@@ -141,12 +143,14 @@ def resume(
     nulls: Iterable[int] = (),
     bound: Collection[str] | None = None,
     held: Collection[str] = (),
+    handled: Iterable[int] = (),
 ) -> Resume:
     """The function that continues `code` at `at` (an instruction of `disassemble(code)`, or its index), with `depth` stack values.
 
-    `nulls` are the places in the stack, from the bottom, that hold no object but NULL; they are not passed. `bound` names the locals
-    that have a value there (None: all that are live); `held` those that are passed although nobody reads them any more. The same question
-    is answered with the same function as long as it is in use.
+    `nulls` are the places in the stack, from the bottom, that hold no object but NULL; they are not passed. In the places `handled` lies
+    what PUSH_EXC_INFO left: the exception that it made current is passed, and is made current again. `bound` names the locals that have
+    a value there (None: all that are live); `held` those that are passed although nobody reads them any more. The same question is
+    answered with the same function as long as it is in use.
     Raises ValueError in a prologue, for a generator or coroutine, and for a depth that cannot be.
     """
     start = original_instruction(code, at)[1]
@@ -157,7 +161,7 @@ def resume(
     if start.index and body[start.index - 1].opname == "KW_NAMES":
         start = body[start.index - 1]  # it belongs to the CALL
     passed = frozenset(n for n in _live(original, start) if bound is None or n in bound).union(held)
-    shape = _Shape(start.index, depth, frozenset(nulls), passed)
+    shape = _Shape(start.index, depth, frozenset(nulls), frozenset(handled), passed)
     reference, arguments = original.resumes.get(shape, (lambda: None, ()))
     known = reference()
     if known is not None:
@@ -193,7 +197,9 @@ def _build(original: _Original, shape: _Shape) -> Resume:
         if index in shape.nulls:
             emitter.push_null()
         else:
-            emitter.take_fast(Argument("stack", index=index).parameter)
+            emitter.take_fast(_of_stack(shape, index).parameter)
+        if index in shape.handled:
+            emitter.push_handled()
     for argument in arguments:
         if argument.hidden:
             emitter.take_fast(argument.parameter)
@@ -232,7 +238,7 @@ def _needed_cells(body: Body, kept: list[Instruction]) -> tuple[str, ...]:
 
 def _arguments(original: _Original, shape: _Shape) -> tuple[Argument, ...]:
     """Stack values, then locals; but first of all what super() looks for in the first parameter."""
-    stack = [Argument("stack", index=i) for i in range(shape.depth) if i not in shape.nulls]
+    stack = [_of_stack(shape, i) for i in range(shape.depth) if i not in shape.nulls]
     body, hidden = original.body, original.hidden.get(original.body[shape.index], ())
     names = dict.fromkeys((*body.varnames, *body.cellvars, *body.freevars))
     local = [Argument("local", n, hidden=n in hidden) for n in names if n in shape.passed]
@@ -240,6 +246,10 @@ def _arguments(original: _Original, shape: _Shape) -> tuple[Argument, ...]:
     if first in body.cellvars:
         return (Argument("contents", first), *stack, *local)
     return tuple(sorted((*stack, *local), key=lambda a: a.kind != "local" or a.name != first))
+
+
+def _of_stack(shape: _Shape, index: int) -> Argument:
+    return Argument("handled" if index in shape.handled else "stack", index=index)
 
 
 def _copies(kept: list[Instruction], unbound: Collection[str]) -> dict[Instruction, Instruction]:

@@ -60,13 +60,11 @@ class CallOpcodes(Family):
 
     def INTRINSIC_STOPITERATION_ERROR(self, value: VariableTracker) -> VariableTracker:
         """A StopIteration that leaves a generator's body is a RuntimeError outside."""
-        from ..variables.exceptions import ExceptionVariable
+        from ..variables.exceptions import stop_as_runtime_error
 
         if not issubclass(value.python_type(), StopIteration):
             return value
-        error = ExceptionVariable(RuntimeError, [self.wrap_constant("generator raised StopIteration")])
-        error.cause = error.context = value
-        return error
+        return stop_as_runtime_error(self, value)
 
     # -- imports --------------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..breaks import Observed
 from ..variables.base import VariableTracker
-from ..variables.exceptions import as_instance, matches
+from ..variables.exceptions import HandledBefore, as_instance, matches
 from .family import Family
 
 if TYPE_CHECKING:
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 class ExceptionOpcodes(Family):
     def PUSH_EXC_INFO(self, i: Instruction) -> None:
         error = self.pop()
-        self.push(self.trace.handled or self.wrap_constant(None))
+        self.push(HandledBefore(self.trace.handled, error))
         self.push(error)
         self.trace.handled = error
 
     def POP_EXCEPT(self, i: Instruction) -> None:
-        before = self.pop()
-        self.trace.handled = None if before.is_constant() else before
+        before = self.pop_lazy()
+        assert isinstance(before, HandledBefore)
+        before.active = False
+        self.trace.handled = before.before
 
     def CHECK_EXC_MATCH(self, i: Instruction) -> None:
         kinds = self.pop()
@@ -44,7 +46,7 @@ class ExceptionOpcodes(Family):
 
     def _set_cause(self, error: VariableTracker, cause: VariableTracker) -> None:
         none = cause.is_constant() and cause.constant() is None
-        error.set_cause(None if none else as_instance(self, cause))  # type: ignore[attr-defined]
+        error.set_cause(self, cause if none else as_instance(self, cause))  # type: ignore[attr-defined]
 
     def LOAD_ASSERTION_ERROR(self, i: Instruction) -> None:
         self.push(self.wrap_constant(AssertionError))

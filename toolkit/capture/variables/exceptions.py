@@ -17,18 +17,25 @@ if TYPE_CHECKING:
     from ..source import Source
 
 
+_LINKS = ("__cause__", "__context__", "__suppress_context__")
+
+
 class ExceptionVariable(VariableTracker):
-    """An instance of `kind`, a class whose `__init__` is BaseException's or a built-in one. `attrs`: what was stored on it."""
+    """An instance of `kind`, a class whose `__init__` is BaseException's or a built-in one. `attrs`: what was stored on it.
+
+    `links`: its `__context__`, `__cause__` and `__suppress_context__` as the trace set them. What is not there is as in `value`, the
+    object that existed before (its source says where), or as in a new exception.
+    """
 
     mutable = True
 
-    def __init__(self, kind: type[BaseException], args: Args, kwargs: Kwargs | None = None, source: Source | None = None) -> None:
+    def __init__(
+        self, kind: type[BaseException], args: Args, attrs: Kwargs | None = None, source: Source | None = None, value: object = None
+    ) -> None:
         super().__init__(source)
-        self.kind, self.args = kind, list(args)
-        self.attrs: dict[str, VariableTracker] = dict(kwargs or {})
-        self.context: VariableTracker | None = None
-        self.cause: VariableTracker | None = None
-        self.suppressed = False
+        self.kind, self.args, self.value = kind, list(args), value
+        self.attrs: dict[str, VariableTracker] = dict(attrs or {})
+        self.links: dict[str, VariableTracker] = {}
         self.raised: int | None = None  # the step of the top frame where the trace raised it
 
     def __str__(self) -> str:
@@ -40,9 +47,29 @@ class ExceptionVariable(VariableTracker):
     def python_type(self) -> type[BaseException]:
         return self.kind
 
-    def set_cause(self, cause: VariableTracker | None) -> None:
-        """`raise ... from cause`."""
-        self.cause, self.suppressed = cause, True
+    def set_cause(self, tx: Interpreter, cause: VariableTracker) -> None:
+        """`raise ... from cause` (None too)."""
+        self.links |= {"__cause__": cause, "__suppress_context__": tx.wrap_constant(True)}
+        tx.effects.change(self)
+
+    def raised_while(self, tx: Interpreter, handled: VariableTracker) -> None:
+        """It is raised while `handled` is: that is its context, and no chain of contexts goes round."""
+        link: VariableTracker = handled
+        while isinstance(link, ExceptionVariable) and not (following := link.link(tx, "__context__")).is_constant():
+            if following is self:
+                link.links["__context__"] = tx.wrap_constant(None)
+                tx.effects.change(link)
+            link = following
+        self.links["__context__"] = handled
+        tx.effects.change(self)
+
+    def link(self, tx: Interpreter, name: str) -> VariableTracker:
+        """`__context__`, `__cause__` or `__suppress_context__`."""
+        if name in self.links:
+            return tx.realize(self.links[name])
+        if self.source is None:
+            return tx.wrap_constant(getattr(BaseException(), name))
+        return tx.realize(tx.wrap(getattr(self.value, name), AttrSource(self.source, name)))
 
     def replay(self, out: Rebuilder) -> None:
         self.fill(out)
@@ -58,10 +85,8 @@ class ExceptionVariable(VariableTracker):
             return TupleVariable(self.args)
         if name in self.attrs:
             return tx.realize(self.attrs[name])
-        if name in ("__cause__", "__context__"):
-            return (self.cause if name == "__cause__" else self.context) or none
-        if name == "__suppress_context__":
-            return tx.wrap_constant(self.suppressed)
+        if name in _LINKS:
+            return self.link(tx, name)
         if name == "__traceback__":
             return traceback_of(tx, self)
         if name == "value" and issubclass(self.kind, StopIteration):
@@ -81,12 +106,14 @@ class ExceptionVariable(VariableTracker):
 
     def slot(self, tx: Interpreter, found: Any) -> VariableTracker:
         """A member of a built-in exception class (`OSError.errno`), which its constructor set from `args`."""
+        if self.source is not None:
+            return tx.wrap(getattr(self.value, found.name), AttrSource(self.source, found.name))
         if not all(a.is_constant() for a in self.args):
             tx.break_graph("exception", f"attribute {found.name!r} of a {self.kind.__name__} is read")
         return tx.fold(getattr, self.real(), found.name)
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
-        if name in ("__cause__", "__context__", "__suppress_context__", "__traceback__", "args"):
+        if name in (*_LINKS, "__traceback__", "args"):
             return self._set_special(tx, name, tx.realize(value))
         self.attrs[name] = value
         tx.effects.change(self)
@@ -98,20 +125,26 @@ class ExceptionVariable(VariableTracker):
             tx.raise_error(TypeError, f"exception {name.strip('_')} must be None or derive from BaseException")
         if name == "__traceback__":
             self._set_traceback(tx, value)
-        elif name == "__cause__":
-            self.set_cause(None if none else value)
-        elif name == "__context__":
-            self.context = None if none else value
-        elif name == "__suppress_context__":
-            self.suppressed = tx.truth(value)
         elif name == "args":
-            self.args = value.unpack(tx)
+            self._set_args(tx, value)
+        elif name == "__cause__":
+            self.set_cause(tx, value)
+        else:
+            self.links.pop(name, None)  # it comes after a cause, whose store changes __suppress_context__
+            self.links[name] = value
+            tx.effects.change(self)
+
+    def _set_args(self, tx: Interpreter, value: VariableTracker) -> None:
+        if self.source is not None:
+            tx.break_graph("exception", f"the arguments of a {self.kind.__name__} are changed")
+        self.args = value.unpack(tx)
 
     def _set_traceback(self, tx: Interpreter, value: VariableTracker) -> None:
         """Python finds the place itself when the exception is raised; one from elsewhere would be lost."""
-        if isinstance(value, TracebackVariable) or (value.is_constant() and value.constant() is None):
+        none = value.is_constant() and value.constant() is None
+        if self.source is None and (none or isinstance(value, TracebackVariable)):
             return
-        if not issubclass(value.python_type(), TracebackType):
+        if not none and not issubclass(value.python_type(), TracebackType):
             tx.raise_error(TypeError, "__traceback__ must be a traceback or None")
         tx.break_graph("exception", "an exception gets the traceback of another one")
 
@@ -119,6 +152,8 @@ class ExceptionVariable(VariableTracker):
         if name == "with_traceback":
             self._set_traceback(tx, args[0])
             return self
+        if name == "add_note":
+            tx.break_graph("exception", f"a note is added to a {self.kind.__name__}")
         if name in ("__str__", "__repr__") and not isinstance(getattr(self.kind, name), FunctionType):
             return tx.wrap_constant(self.text(tx) if name == "__str__" else repr(self.real()))
         return super().call_method(tx, name, args, kwargs)
@@ -135,7 +170,7 @@ class ExceptionVariable(VariableTracker):
         return made_of(self.kind, *[a.constant() for a in self.args])
 
     def parts(self) -> list[VariableTracker]:
-        return [*self.args, *self.attrs.values(), *(v for v in (self.context, self.cause) if v is not None)]
+        return [*self.args, *self.attrs.values(), *self.links.values()]
 
     def rebuild(self, out: Rebuilder) -> None:
         if self.raised is not None:
@@ -147,19 +182,25 @@ class ExceptionVariable(VariableTracker):
         out.emit.call(1 + len(self.args))
 
     def fill(self, out: Rebuilder) -> None:
-        stores = dict(self.attrs)
-        if self.context is not None:
-            stores["__context__"] = self.context
-        if self.cause is not None:
-            stores["__cause__"] = self.cause
-        for name, value in stores.items():
+        for name, value in (self.attrs | self.links).items():  # storing a cause sets __suppress_context__: that comes after it
             out.value(value)
             out.value(self)
             out.emit.store_attr(name)
-        if self.suppressed and self.cause is None:
-            out.emit.load_const(True)
-            out.value(self)
-            out.emit.store_attr("__suppress_context__")
+
+
+class HandledBefore(VariableTracker):
+    """What PUSH_EXC_INFO leaves on the stack: the exception handled before `error` (None: none that the trace knows), for POP_EXCEPT."""
+
+    def __init__(self, before: VariableTracker | None, error: VariableTracker) -> None:
+        super().__init__()
+        self.before, self.error = before, error
+        self.active = True  # no POP_EXCEPT came yet
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.error] if self.active else []
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.emit.load_const(None)
 
 
 class TracebackVariable(VariableTracker):
@@ -211,11 +252,12 @@ def is_plain_exception(kind: type) -> bool:
 
 def wrap_exception(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
     """Handler: an exception that exists already (a resume function in a handler has one)."""
-    if not isinstance(value, BaseException) or not is_plain_exception(type(value)):
+    if not isinstance(value, BaseException):
         return None
     tx.guard(GuardKind.TYPE_IS, source, type(value))
     args = tx.wrap(value.args, AttrSource(source, "args")).unpack_lazy(tx)
-    return ExceptionVariable(type(value), args, {n: LazyVariable(v, DictAttrSource(source, n)) for n, v in vars(value).items()}, source)
+    attrs = {n: LazyVariable(v, DictAttrSource(source, n)) for n, v in vars(value).items()}
+    return ExceptionVariable(type(value), args, attrs, source, value)
 
 
 def as_instance(tx: Interpreter, value: VariableTracker) -> VariableTracker:
@@ -232,6 +274,14 @@ def as_instance(tx: Interpreter, value: VariableTracker) -> VariableTracker:
 
 def _not_an_exception(tx: Interpreter) -> NoReturn:
     tx.raise_error(TypeError, "exceptions must derive from BaseException")
+
+
+def stop_as_runtime_error(tx: Interpreter, stop: VariableTracker) -> ExceptionVariable:
+    """A StopIteration that leaves a generator's body is a RuntimeError outside."""
+    error = ExceptionVariable(RuntimeError, [tx.wrap_constant("generator raised StopIteration")])
+    error.set_cause(tx, stop)
+    error.raised_while(tx, stop)
+    return error
 
 
 def matches(tx: Interpreter, error: VariableTracker, kinds: VariableTracker) -> bool:

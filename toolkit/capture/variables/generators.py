@@ -10,20 +10,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..breaks import BreakGraph, Observed
 from .base import Args, Kwargs, VariableTracker
-from .exceptions import ExceptionVariable, as_instance
+from .exceptions import as_instance, stop_as_runtime_error
 from .iterators import IteratorVariable
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
-
-
-def _refuse_stop(tx: Interpreter, stop: VariableTracker) -> NoReturn:
-    """A StopIteration that leaves a generator's body is a RuntimeError outside."""
-    error = ExceptionVariable(RuntimeError, [tx.wrap_constant("generator raised StopIteration")])
-    error.set_cause(stop)
-    error.context = stop
-    raise Observed(error)
 
 
 class GeneratorVariable(IteratorVariable):
@@ -104,7 +96,8 @@ class GeneratorVariable(IteratorVariable):
         except Observed as error:
             self.state = inspect.GEN_CLOSED
             if sys.version_info < (3, 12) and issubclass(error.variable.python_type(), StopIteration):
-                _refuse_stop(tx, error.variable)  # later versions have code for it in the generator itself
+                stopped = stop_as_runtime_error(tx, error.variable)  # later versions have code for it in the generator itself
+                raise Observed(stopped) from None
             raise
         finally:
             tx.trace.handled = outside

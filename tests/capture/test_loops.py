@@ -1,0 +1,141 @@
+"""A graph break in a loop: the loop goes on in resume functions, whose number depends on the code and not on the number of turns."""
+
+import sys
+import traceback
+
+import torch
+from eager import Captured, same
+
+import fuselab
+from fuselab.toolkit.events import CompileFinished, RecompileLimitHit
+
+x = torch.arange(4.0)
+
+
+def compiled_frames(captured):
+    return sum(e.result == "compiled" for e in captured.of(CompileFinished))
+
+
+def check_turns(fn, most, *turns):
+    """`fn(x, n)` for growing n: as in eager, and with no more than `most` compiled frames at the end."""
+    captured = Captured(fn)
+    for n in turns:
+        assert same(fn(x, n), captured(x, n))
+    assert compiled_frames(captured) <= most
+    assert not captured.skips and not captured.of(RecompileLimitHit)
+    before = len(captured.graphs)
+    assert same(fn(x, turns[-1]), captured(x, turns[-1]))
+    assert len(captured.graphs) == before
+    return captured
+
+
+def test_a_for_loop_is_captured_on_both_sides_of_the_break():
+    def fn(x, n):
+        for i in range(n):
+            x = x.sin() + i
+            fuselab.graph_break()
+            x = x.cos() * 2
+        return x.exp()
+
+    captured = check_turns(fn, 8, 3, 50, 400)
+    assert all(captured.nodes(k) for k in range(len(captured.graphs)))
+    assert set(captured.breaks) == {"requested"}
+
+
+def test_a_while_loop_on_a_tensor():
+    def fn(x, n):
+        while x.sum() < n:
+            x = x + 1
+        return x * 2
+
+    captured = check_turns(fn, 8, 10, 500, 3000)
+    assert set(captured.breaks) == {"data-dependent-branch"}
+
+
+def test_a_loop_that_appends():
+    def fn(x, n):
+        outs = []
+        for row in x:
+            y = row * n
+            fuselab.graph_break()
+            outs.append(y + 1)
+        return torch.stack(outs)
+
+    check_turns(fn, 12, 2, 3)
+
+
+def test_a_loop_of_many_turns_does_not_nest():
+    def fn(x, n):
+        depth = 0
+        for _ in range(n):
+            x = x + 1
+            frame, count = sys._getframe(), 0
+            while frame is not None:
+                frame, count = frame.f_back, count + 1
+            depth = max(depth, count)
+        return x, depth
+
+    captured, plain = Captured(fn), fn(x, 1)
+    value, depth = captured(x, 3000)
+    assert torch.equal(value, x + 3000)
+    assert depth < plain[1] + 20
+
+
+def test_loops_in_loops_in_a_callee():
+    def inner(x, n):
+        for _ in range(n):
+            for k in (1, 2):
+                x = x + k
+                if x.sum() > 40:
+                    break
+            else:
+                x = x - 1
+        return x
+
+    def fn(x, n):
+        x = inner(x, n) * 2
+        while n:
+            n -= 1
+            x = inner(x, n)
+        return x
+
+    check_turns(fn, 30, 2, 4, 6)
+
+
+def test_a_traceback_has_each_function_once():
+    def fails(i):
+        if i == 3:
+            raise ValueError(i)
+
+    fails = fuselab.disable(fails)
+
+    def fn(x):
+        for i in range(5):
+            x = x + 1
+            fails(i)
+        return x
+
+    lines = []
+    for call in (fn, Captured(fn)):
+        try:
+            call(x)
+        except ValueError as error:
+            lines.append([(f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__) if f.filename == __file__])
+    assert [name for name, _ in lines[0]][1:] == ["fn", "fails"]
+    assert lines[1][-2:] == lines[0][-2:]
+    assert [name for name, _ in lines[1]].count("fn") == 1
+
+
+def test_a_long_loop_without_tensors_runs_as_it_is_after_a_while():
+    def fn(x, said):
+        x = x + 1
+        for i in range(5000):
+            said.append(i)
+            fuselab.graph_break()
+        return x
+
+    captured = Captured(fn)
+    for _ in range(2):
+        said = []
+        assert torch.equal(captured(x, said), x + 1)
+        assert said == list(range(5000))
