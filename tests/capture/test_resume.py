@@ -245,7 +245,7 @@ def test_it_takes_the_stack_then_the_locals_that_are_still_needed():
     assert [a.parameter for a in rest.arguments] == ["later", "kept"]
     assert live_locals(code, at_line(branchy, "dead = unused")) == ("unused", "later", "kept")
     add = next(i for i in disassemble(code) if i.opname == "BINARY_OP")
-    assert [a.parameter for a in resume(code, add).arguments] == [".stack0", ".stack1", "kept"]
+    assert [a.parameter for a in resume(code, add).arguments] == ["the value of later", "the value of 1", "kept"]
     assert resume(code, add, bound={"flag"}).locals == ()
 
 

@@ -57,7 +57,8 @@ typedef struct Version {
     struct Version *next; /* in its bucket, which owns a reference to each */
     struct Bucket *bucket;
     Program *program;
-    PyObject *code, *globals, *entry, *watch;
+    PyObject *code; /* None: while its guards hold, the frame runs as it is */
+    PyObject *globals, *entry, *watch;
     PyObject *function; /* of `code`, with the closure seen last; NULL at first */
     PyObject *weakrefs;
     unsigned long long hits;
@@ -83,10 +84,16 @@ typedef struct Bucket {
     char as_is;   /* compile no more versions; what none of them fits runs as it is */
     char orphan;  /* its cache or code is gone */
     long made;    /* versions so far */
+    int plain;    /* versions so far that run the frame as it is */
+    int quiet;    /* calls in a row that one of those was for */
+    long resting; /* calls that nobody looks at: they run as they are */
 } Bucket;
 
 enum { NEVER = 1, IMPOSSIBLE = 2, OFF = 4, RESUMES = 8 }; /* never captured, unless it is a root; not even then; nor anything that it
                                                               calls; a resume function */
+/* Code that does no tensor work must not be slowed down by looking whether it does now: after so many calls in a row only each so many is
+   looked at, and after each look beyond some that found nothing again, twice as many calls as before are not. */
+enum { QUIET_CALLS = 64, LOOK_EACH = 16, QUICK_LOOKS = 4, MOST_DOUBLINGS = 16 };
 enum { IDLE_TURNS = 1000 }; /* resumptions in a row without a graph, after which the rest of a frame runs as it is */
 
 struct Extra {
@@ -234,6 +241,8 @@ static Bucket *bucket_for(Extra *extra, Cache *cache) {
 
 static void push_version(Bucket *b, Version *v) {
     b->made++;
+    if (v->code == Py_None && ++b->plain > QUICK_LOOKS)
+        b->resting = 1L << (b->plain - QUICK_LOOKS < MOST_DOUBLINGS ? b->plain - QUICK_LOOKS : MOST_DOUBLINGS);
     v->next = b->first;
     v->bucket = b;
     b->first = (Version *)Py_NewRef(v);
@@ -409,6 +418,10 @@ static PyObject *run_captured(PyThreadState *thread, Frame *frame, Extra *extra,
     Bucket *b = bucket_for(extra, cache);
     if (b == NULL) return end_frame(thread, frame, NULL);
     int resumes = extra->flags & RESUMES;
+    if (b->resting > 0) {
+        b->resting--;
+        return run_as_is(thread, frame, 0);
+    }
     if ((b->as_is && b->first == NULL) || (resumes && here.idle > IDLE_TURNS)) return run_as_is(thread, frame, 0);
     Values values = values_of(frame);
     int failed;
@@ -417,9 +430,12 @@ static PyObject *run_captured(PyThreadState *thread, Frame *frame, Extra *extra,
     PyObject *found = (PyObject *)find_version(b, &values, &failed);
     here.active = cache;
     if (found == NULL && !PyErr_Occurred()) found = b->orphan || b->as_is ? Py_NewRef(Py_None) : new_version(b, frame, &values, failed);
+    int runs = found != NULL && found != Py_None && ((Version *)found)->code != Py_None;
+    if (runs) b->quiet = 0;
+    else if (found != Py_None && ++b->quiet > QUIET_CALLS) b->resting = LOOK_EACH - 1;
     leave_bucket(b);
     if (found == NULL) return end_frame(thread, frame, NULL);
-    if (found != Py_None) return run_version(thread, frame, (Version *)found, resumes);
+    if (runs) return run_version(thread, frame, (Version *)found, resumes);
     Py_DECREF(found);
     return run_as_is(thread, frame, 0);
 }

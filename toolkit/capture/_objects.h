@@ -9,10 +9,11 @@ static PyObject *bound_to(PyObject *self, PyObject *object, PyObject *type) { /*
 static PyObject *version_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     PyObject *program, *code, *globals, *entry;
     int idle = 0;
-    if (!PyArg_ParseTuple(args, "O!O!O!O|p", &ProgramType, &program, &PyCode_Type, &code, &PyDict_Type, &globals, &entry, &idle)) return NULL;
-    Extra *extra = extra_of((PyCodeObject *)code, globals);
-    if (extra == NULL) return NULL;
-    extra->flags |= NEVER; /* compiled code itself is not captured */
+    if (!PyArg_ParseTuple(args, "O!OO!O|p", &ProgramType, &program, &code, &PyDict_Type, &globals, &entry, &idle)) return NULL;
+    if (code != Py_None && !PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object or None is needed");
+    Extra *extra = code == Py_None ? NULL : extra_of((PyCodeObject *)code, globals);
+    if (code != Py_None && extra == NULL) return NULL;
+    if (extra) extra->flags |= NEVER; /* compiled code itself is not captured */
     Version *v = (Version *)type->tp_alloc(type, 0);
     if (v == NULL) return NULL;
     v->program = (Program *)Py_NewRef(program);
@@ -28,7 +29,7 @@ static PyObject *version_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
    graphs, perhaps its own wrapper. So a version shows the constants itself, as long as nobody else can reach the code: its owners are
    the version and its function, if nobody else has that. A running frame would be one more. */
 static int code_is_ours(const Version *v) {
-    if (v->code == NULL || (v->function != NULL && Py_REFCNT(v->function) > 1)) return 0;
+    if (v->code == NULL || v->code == Py_None || (v->function != NULL && Py_REFCNT(v->function) > 1)) return 0;
     return Py_REFCNT(v->code) == 1 + (v->function != NULL);
 }
 
@@ -87,7 +88,7 @@ static PyMemberDef version_members[] = {
 static PyTypeObject VersionType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fuselab.toolkit.capture._frame.Version",
-    .tp_doc = "Version(program, code, globals, entry, idle=False): one compiled version of a code object.",
+    .tp_doc = "Version(program, code, globals, entry, idle=False): one compiled version of a code object; code None: it runs as it is.",
     .tp_basicsize = sizeof(Version),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = version_new,

@@ -28,6 +28,7 @@ from .graph_text import text_of_graph
 from .hook import Entry, FrameView, Skip, disabled
 from .interpreter import Interpreter, ReachedBreak
 from .record import CodeRecord, History
+from .resume import original_of
 from .source import CellSource, LocalSource
 from .state import leaving_state, preserved_state
 from .trace import Trace
@@ -50,6 +51,7 @@ class Capture:
         self.fullgraph = fullgraph
         self.dynamic = dynamic
         self.histories: ByCode[History] = ByCode()
+        self.told: ByCode[set[tuple[Any, ...]]] = ByCode()  # breaks of a code object and of its resume functions
 
     def capture(self, frame: FrameView) -> Entry | Skip:
         """Compile one frame for the values it has now. Raises Unsupported under fullgraph; other failures run the frame in eager."""
@@ -102,8 +104,9 @@ class Capture:
         try:
             value = self._run(trace, tx)
             ending = Ending(trace)
+            if value is not None and not trace.graph.has_tensors():
+                return _plain(trace)
             if value is not None:
-                self._skip_if_trivial(trace)
                 ending.returns(value)
             else:
                 ending.breaks()
@@ -134,15 +137,13 @@ class Capture:
                 trace.stack.append(tx)
         return value
 
-    def _skip_if_trivial(self, trace: Trace) -> None:
-        """A frame without any tensor work gains nothing; what it calls is still seen."""
-        if not trace.graph.operations() and not trace.graph.inputs:
-            raise SkipFrame("no tensor operations", quiet=True)
-
     def _tell_break(self, frame: FrameView, broken: BreakGraph) -> None:
-        """Once for each cause: by the frame whose own line it is."""
-        if broken.told_below:
+        """Once for each cause: by the frame whose own line it is; in a loop, the first time."""
+        told = self.told.get(original_of(frame.code)) or self.told.set(original_of(frame.code), set())
+        cause = (broken.id, broken.reason, broken.lines, broken.columns)
+        if broken.told_below or (cause in told and original_of(frame.code) is not frame.code):
             return
+        told.add(cause)
         place = broken.lines[0] if broken.lines else None
         stack = tuple(f"{line.file}:{line.line} {line.function}" for line in reversed(broken.lines)) if len(broken.lines) > 1 else ()
         emit(GraphBroken(id=broken.id, reason=broken.reason, hint=broken.hint, function=frame.code.co_qualname,
@@ -166,6 +167,13 @@ class Capture:
         with shapes.at(trace.fake, trace.line):
             compiled = self.compile_graph(gm, [i.example for i in graph.inputs])
             return disabled(leaving_state(compiled) if ending.state_changes else compiled)
+
+
+def _plain(trace: Trace) -> Entry | Skip:
+    """A frame without any tensor work gains nothing: it runs as it is, as long as what led to that holds. What it calls is still seen."""
+    trace.object_guards()
+    trace.shape_guards()
+    return Entry(trace.guards, None, plain=True) if len(trace.guards) else Skip()
 
 
 def top_interpreter(trace: Trace, frame: FrameView) -> Interpreter:

@@ -155,6 +155,10 @@ class GraphBuilder:
     def operations(self) -> int:
         return sum(n.op not in ("placeholder", "output") for n in self.fx.nodes)
 
+    def has_tensors(self) -> bool:
+        """Whether a tensor comes in or is made."""
+        return any(isinstance(n.meta.get("example_value"), torch.Tensor | list | tuple) for n in self.fx.nodes)
+
     def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
         """Close the graph over `outputs`; unread sizes and tuple parts go away, unread inputs too."""
         self.fx.output(tuple(outputs))

@@ -62,12 +62,14 @@ class FrameView:
 @dataclass(eq=False)
 class Entry:
     """A compiled frame: `code` takes the original's arguments positionally (positional, keyword-only, *args, **kwargs) and has
-    its free variables. It dies with any of `keys`, objects it must not outlive (weakly referenced). `idle`: it has no graph to run."""
+    its free variables. It dies with any of `keys`, objects it must not outlive (weakly referenced). `idle`: it has no graph to run.
+    `plain`: there is no compiled code; while the guards hold, the frame runs as it is, and nobody needs to hear of it."""
 
     guards: GuardSet
     code: types.CodeType | None  # None once it is installed: `version.code`
     keys: tuple[Any, ...] = ()
     idle: bool = False
+    plain: bool = False
     version: _frame.Version | None = field(default=None, repr=False)
 
     def invalidate(self) -> None:
@@ -119,6 +121,7 @@ class Cache(_frame.Cache):
             emit(_skipped(code, f"{watcher} is active and sees every operation"))
             return NotImplemented
         view = frame_view(code, namespace, builtins, function, arguments)
+        versions = tuple(v for v in versions if not v.entry.plain)
         if (versions and not self._may_recompile(view, versions, failed)) or made >= LIFETIME * options.current().recompile_limit:
             return None
         with compilation():
@@ -154,16 +157,17 @@ class Cache(_frame.Cache):
             return None
         if isinstance(made, Skip) and made.reason:
             emit(_skipped(view.code, made.reason))
-        result = "compiled" if version else "eager"
+        result = "compiled" if version and not version.entry.plain else "eager"
         emit(CompileFinished(function=name, result=result, stages=stages(), seconds=time.perf_counter() - start))
         return version
 
     def _install(self, view: FrameView, entry: Entry) -> _frame.Version:
         _guard_modes(entry.guards)
-        emit(GuardsInstalled(function=view.code.co_qualname, count=len(entry.guards), rows=_rows(entry.guards)))
-        if entry.code is None:
-            raise InternalError("an entry is installed once")
-        _check_signature(view.code, entry.code)
+        if not entry.plain:
+            emit(GuardsInstalled(function=view.code.co_qualname, count=len(entry.guards), rows=_rows(entry.guards)))
+            if entry.code is None:
+                raise InternalError("an entry is installed once")
+            _check_signature(view.code, entry.code)
         program = entry.guards.compile(view)
         failed = program.check(tuple(view.locals.values()), view.globals, view.builtins, view.function)
         if failed >= 0:

@@ -21,6 +21,7 @@ from .bodies import ByCode, body_of
 from .bytecode import VERSION, Body, Handler, Instruction, assemble, stack_depths
 from .emit import Emitter
 from .liveness import Liveness, first_argument, hidden_cells, liveness, looks_at_all, reachable
+from .words import words_for
 
 _NOT_INHERITED = 0x4 | 0x8 | 0x4000000  # CO_VARARGS, CO_VARKEYWORDS, CO_HAS_DOCSTRING
 _GENERATOR = 0x20 | 0x80 | 0x200
@@ -41,10 +42,10 @@ class Argument:
 
     @property
     def parameter(self) -> str:
-        """Its name in the resume function. A dot keeps it apart from the user's names."""
-        if self.kind in ("stack", "handled"):
-            return f".{self.kind}{self.index}"
-        return f".{self.name}" if self.hidden or self.kind == "contents" else self.name
+        """Its name in the resume function, which users see in guards: words for what has no name. Spaces keep them apart from names."""
+        if self.kind == "contents":
+            return f"{self.name} in its cell"
+        return f"{self.name} of the comprehension" if self.hidden else self.name
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def _build(original: _Original, shape: _Shape) -> Resume:
         if index in shape.nulls:
             emitter.push_null()
         else:
-            emitter.take_fast(_of_stack(shape, index).parameter)
+            emitter.take_fast(_of_stack(original, shape, index).parameter)
         if index in shape.handled:
             emitter.push_handled()
     for argument in arguments:
@@ -238,7 +239,7 @@ def _needed_cells(body: Body, kept: list[Instruction]) -> tuple[str, ...]:
 
 def _arguments(original: _Original, shape: _Shape) -> tuple[Argument, ...]:
     """Stack values, then locals; but first of all what super() looks for in the first parameter."""
-    stack = [_of_stack(shape, i) for i in range(shape.depth) if i not in shape.nulls]
+    stack = [_of_stack(original, shape, i) for i in range(shape.depth) if i not in shape.nulls]
     body, hidden = original.body, original.hidden.get(original.body[shape.index], ())
     names = dict.fromkeys((*body.varnames, *body.cellvars, *body.freevars))
     local = [Argument("local", n, hidden=n in hidden) for n in names if n in shape.passed]
@@ -248,8 +249,14 @@ def _arguments(original: _Original, shape: _Shape) -> tuple[Argument, ...]:
     return tuple(sorted((*stack, *local), key=lambda a: a.kind != "local" or a.name != first))
 
 
-def _of_stack(shape: _Shape, index: int) -> Argument:
-    return Argument("handled" if index in shape.handled else "stack", index=index)
+def _of_stack(original: _Original, shape: _Shape, index: int) -> Argument:
+    if index in shape.handled:
+        return Argument("handled", f"the exception handled since value {index + 1} of the stack", index)
+    taken = [i for i in range(index) if i not in shape.nulls and i not in shape.handled]
+    at = original.body[shape.index]
+    words = [words_for(original.body, original.depths, at, i) for i in (*taken, index)]
+    again = words.count(words[-1])
+    return Argument("stack", words[-1] if again == 1 else f"{words[-1]} ({again})", index)
 
 
 def _copies(kept: list[Instruction], unbound: Collection[str]) -> dict[Instruction, Instruction]:

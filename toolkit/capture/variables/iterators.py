@@ -1,20 +1,15 @@
-"""Iterators: those of Python's containers, and enumerate, zip, map, filter, reversed; made in the trace or existing before.
-
-An existing iterator is read ahead without moving it (`remaining`), and moved after the graph by as many items as the trace took.
-"""
+"""Iterators that the trace makes: those of Python's containers, and enumerate, zip, map, filter, reversed."""
 
 from __future__ import annotations
 
 import collections
-import gc
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..breaks import BreakGraph, Observed
-from ..guards import GuardKind, Predicate
-from ..source import CallSource, Source
+from ..source import Source
 from .base import Args, Kwargs, VariableTracker
 from .containers import TupleVariable
 from .methods import BuiltinMethodVariable
@@ -510,93 +505,3 @@ class CallIteratorVariable(IteratorVariable):
 
     def parts(self) -> Sequence[VariableTracker]:
         return self.function, self.sentinel
-
-
-# -- iterators that existed before ------------------------------------------------------------------------------------
-
-_INDEXED = (
-    *(type(iter(c)) for c in ([], (), range(0), {}, {}.values(), {}.items(), "", "\u00e9", set())),
-    type(reversed([])),
-)
-
-
-def remaining(iterator: Any) -> list[Any]:
-    """The items still to come, without moving it: by the state it would be pickled with."""
-    _, parts, *state = iterator.__reduce__()
-    rest = list(parts[0])
-    if type(iterator) is type(reversed([])):
-        return rest[state[0] :: -1] if state and state[0] >= 0 else []
-    return rest[state[0] :] if state else rest
-
-
-class ExistingIteratorVariable(IteratorVariable):
-    """iter() of a container made before the call. Nothing is assumed of where it stands, only that what the trace takes is there."""
-
-    def __init__(self, iterator: Any, source: Source) -> None:
-        super().__init__(source)
-        self.kind, self.rest, self.at = type(iterator), remaining(iterator), 0
-        self.containers = gc.get_referents(iterator)
-
-    def advance(self, tx: Interpreter) -> VariableTracker:
-        known = [tx.effects.known(container) for container in self.containers]
-        if any(tx.effects.changed(container) for container in known if container is not None):
-            tx.break_graph("unsupported-iteration", "a container is changed while it is iterated")
-        at, count = self.at, len(self.rest)
-        if at >= count:
-            tx.guard(GuardKind.CALLABLE, self.source, _has_exactly(count))
-            return stop(tx)
-        tx.guard(GuardKind.CALLABLE, self.source, _has_more_than(at))
-        self.at += 1
-        return tx.wrap(self.rest[at], CallSource(self.source, _item(at), f"item {at} of "))
-
-
-_MADE: dict[tuple[str, int], Any] = {}
-
-
-def _once(kind: str, number: int, make: Callable[[], Any]) -> Any:
-    """Guards and sources of functions are compared by the function: one function for each number."""
-    if (kind, number) not in _MADE:
-        _MADE[kind, number] = make()
-    return _MADE[kind, number]
-
-
-def _has_exactly(count: int) -> Predicate:
-    return _once("exactly", count, lambda: Predicate(lambda it: len(remaining(it)) == count, f"{count} items to come"))
-
-
-def _has_more_than(count: int) -> Predicate:
-    return _once("more", count, lambda: Predicate(lambda it: len(remaining(it)) > count, f"more than {count} items to come"))
-
-
-def _item(index: int) -> Callable[[Any], Any]:
-    return _once("item", index, lambda: lambda it: remaining(it)[index])
-
-
-def _part(index: int) -> Callable[[Any], Any]:
-    return _once("part", index, lambda: lambda it: it.__reduce__()[1][index])
-
-
-def wrap_iterator(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
-    """Handler: iterators of containers, enumerate and zip."""
-    if type(value) in _INDEXED:
-        try:
-            remaining(value)
-        except RuntimeError:  # its container has changed meanwhile
-            return None
-        tx.guard(GuardKind.TYPE_IS, source, type(value))
-        return ExistingIteratorVariable(value, source)
-    if type(value) in (enumerate, zip):
-        return _wrap_outer(tx, value, source)
-    return None
-
-
-def _wrap_outer(tx: Interpreter, value: Any, source: Source) -> VariableTracker | None:
-    tx.guard(GuardKind.TYPE_IS, source, type(value))
-    state = value.__reduce__()
-    if len(state) > 2 or not all(type(part) in (*_INDEXED, enumerate, zip, int) for part in state[1]):
-        return None  # strict zip, or over iterators that cannot be read ahead
-    parts = [tx.wrap(part, CallSource(source, _part(i), f"part {i} of ")) for i, part in enumerate(state[1])]
-    for part in parts:
-        if isinstance(part, IteratorVariable):
-            part.inner = True
-    return EnumerateVariable(parts[0], parts[1], source) if type(value) is enumerate else ZipVariable(parts, source=source)
