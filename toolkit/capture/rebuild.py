@@ -30,6 +30,7 @@ class Rebuilder:
         self.trace = trace
         self.emit = emit
         self.outputs: list[torch.fx.Node] = []
+        self._places: dict[torch.fx.Node, int] = {}  # of the outputs
         self._kept: dict[VariableTracker, str] = {}
         self._early: dict[Source, str] = {}
         self._making: set[VariableTracker] = set()
@@ -79,9 +80,10 @@ class Rebuilder:
 
     def graph_output(self, node: torch.fx.Node) -> None:
         """The value of a node of the graph."""
-        if node not in self.outputs:
+        place = self._places.setdefault(node, len(self.outputs))
+        if place == len(self.outputs):
             self.outputs.append(node)
-        self.emit.load_fast(self.output_name(self.outputs.index(node)))
+        self.emit.load_fast(self.output_name(place))
 
     @staticmethod
     def output_name(index: int) -> str:

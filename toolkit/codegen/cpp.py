@@ -6,24 +6,22 @@ result is null, or what went wrong. This file writes the function's frame; `cpp_
 
 from __future__ import annotations
 
-from ..loops.ir import LoweredGraph
 from ..provenance import trail
 from ..scheduling.loop_order import Hints
 from ..scheduling.nodes import FusedSchedulerNode
 from .cpp_loops import CppLoops
 from .cpp_prelude import C_TYPES
 from .cpp_special import FREXP, INCLUDE
-from .kernel import Arg, Kernel
+from .kernel import Arg, Kernel, Memory
 from .names import header, kernel_name
 from .tiling import kept_rows
 from .writer import Writer
 
 
-def write_kernel(group: FusedSchedulerNode, number: int, graph: LoweredGraph, hints: Hints) -> Kernel:
+def write_kernel(group: FusedSchedulerNode, number: int, memory: Memory, hints: Hints) -> Kernel:
     """The C++ kernel of a scheduled group."""
     name = kernel_name(group, number)
-    dtypes = {n: b.layout.dtype for n, b in graph.buffers().items()} | {n: t.dtype for n, t in graph.constants.items()}
-    signature, text = CppKernel(group, name, hints, dtypes).write()
+    signature, text = CppKernel(group, name, hints, {n: memory[n].dtype for n in group.names()}).write()
     origins = frozenset([trail.add("kernel", name, group.origins)]) if group.origins else frozenset()
     return Kernel(name, "cpp", text.text() + "\n", signature, origins, tuple(n.buffer for n in group.nodes), text.line_origins())
 

@@ -269,7 +269,6 @@ class CppReductions(CppNest):
         now = Written(place, wide)
         return self.keep(now if wide is compute_dtype(dtype) else cast(now, compute_dtype(dtype)))
 
-
     def _carried(self, a: Accumulator) -> str:
         """What a scan has come to, where the loop is now."""
         self.accumulators.append(a)

@@ -7,15 +7,17 @@ edited one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 
 from ..loops.ir import ComputedBuffer
+from ..loops.layout import Layout
 from ..provenance import UserLine, trail
 
+Memory = Mapping[str, Layout | torch.Tensor]  # buffers and constants by name: their dtypes and devices
 ArgKind = Literal["in", "out", "inout", "size"]
 
 

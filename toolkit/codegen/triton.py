@@ -15,7 +15,6 @@ import sympy
 import torch
 
 from ..loops.index import Expr, is_constant, symbol
-from ..loops.ir import LoweredGraph
 from ..loops.layout import product
 from ..loops.trace import Block
 from ..provenance import trail
@@ -23,7 +22,7 @@ from ..scheduling.loop_order import Hints, hint, strides
 from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
 from ..shapes.text import triton as index_text
 from .arguments import Arguments
-from .kernel import Kernel
+from .kernel import Kernel, Memory
 from .names import header, kernel_name
 from .triton_ops import ATOM, FLOATS, UNARY, TritonOps, call, compute_dtype, literal
 from .triton_prelude import TYPES
@@ -37,15 +36,13 @@ INDEX_ERROR = "index out of range in self"
 NARROW = 2**31 - 1
 
 
-def write_kernel(group: FusedSchedulerNode, number: int, graph: LoweredGraph, hints: Hints) -> Kernel:
+def write_kernel(group: FusedSchedulerNode, number: int, memory: Memory, hints: Hints) -> Kernel:
     """The Triton kernel of a scheduled group."""
     name = kernel_name(group, number)
-    dtypes = {n: b.layout.dtype for n, b in graph.buffers().items()} | {n: t.dtype for n, t in graph.constants.items()}
-    devices = {n: b.layout.device for n, b in graph.buffers().items()} | {n: t.device for n, t in graph.constants.items()}
-    writer = TritonKernel(group, name, hints, dtypes)
+    writer = TritonKernel(group, name, hints, {n: memory[n].dtype for n in group.names()})
     text = writer.write()
     launch = writer.launch() | {
-        "host": [i for i, a in enumerate(writer.signature()) if not a.is_size and devices[a.buffer].type != group.device.type]
+        "host": [i for i, a in enumerate(writer.signature()) if not a.is_size and memory[a.buffer].device.type != group.device.type]
     }
     origins = frozenset([trail.add("kernel", name, group.origins)]) if group.origins else frozenset()
     nodes = tuple(n.buffer for n in group.nodes)

@@ -7,8 +7,9 @@ Each kernel is asked about a bounded number of neighbours, so the work grows wit
 
 from __future__ import annotations
 
+import bisect
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from .. import options
@@ -47,31 +48,24 @@ class Fuser:
         self.groups = groups
         self.hints, self.bytes_of = hints, bytes_of
         self.alive = set(groups)
-        self.users: dict[str, list[FusedSchedulerNode]] = {}
+        self.users: dict[str, Users] = {}
         self.heap: list[tuple[tuple[int, int, int], int, FusedSchedulerNode, FusedSchedulerNode]] = []
         self.seen: set[tuple[int, int]] = set()
         self.horizontal = options.current().horizontal_fusion
 
     def run(self) -> list[Group]:
-        loops = [g for g in self.groups if isinstance(g, FusedSchedulerNode)]
-        for g in loops:
+        for g in sorted((g for g in self.groups if isinstance(g, FusedSchedulerNode)), key=lambda g: g.first):
             for name in g.names():
-                self.users.setdefault(name, []).append(g)
-        for name, users in self.users.items():
-            self._propose(name, users)
+                self.users.setdefault(name, Users(name)).add(g)
+        near = NEAREST if self.horizontal else 0
+        for users in self.users.values():
+            for a, b in users.pairs(near):
+                self._push(a, b)
         while self.heap:
             *_, a, b = heapq.heappop(self.heap)
             if a in self.alive and b in self.alive:
                 self._try(a, b)
         return sorted(self.alive, key=lambda g: g.first)
-
-    def _propose(self, name: str, users: Iterable[FusedSchedulerNode]) -> None:
-        """Pair the users of one buffer: writers with all, readers with the next few."""
-        ordered = sorted((u for u in users if u in self.alive), key=lambda g: g.first)
-        for i, a in enumerate(ordered):
-            for j, b in enumerate(ordered[i + 1 :]):
-                if name in a.writes or name in b.writes or (self.horizontal and j < NEAREST):
-                    self._push(a, b)
 
     def _push(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> None:
         key = (id(a), id(b))
@@ -102,13 +96,60 @@ class Fuser:
         self.alive -= {a, b}
         self.alive.add(fused)
         for name in fused.names():
-            users = [u for u in self.users[name] if u in self.alive]
-            self.users[name] = [*users, fused]
-            near = sorted(users, key=lambda g: abs(g.first - fused.first))
-            for u in (
-                near if name in fused.writes else [n for i, n in enumerate(near) if name in n.writes or (self.horizontal and i < NEAREST)]
-            ):
+            users = self.users[name]
+            users.drop(a)
+            users.drop(b)
+            for u in users.partners(fused, NEAREST if self.horizontal else 0):
                 self._push(*((u, fused) if u.first < fused.first else (fused, u)))
+            users.add(fused)
+
+
+class Users:
+    """The kernels that touch one buffer, in program order. A kernel that writes it is paired with all others, one that reads it with those
+    that write and with the `near` nearest: so the pairs grow with the number of kernels."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kernels: list[FusedSchedulerNode] = []
+        self.places: list[int] = []  # their first places in the program
+        self.writers: set[FusedSchedulerNode] = set()
+
+    def add(self, g: FusedSchedulerNode) -> None:
+        i = bisect.bisect_left(self.places, g.first)
+        self.places.insert(i, g.first)
+        self.kernels.insert(i, g)
+        if self.name in g.writes:
+            self.writers.add(g)
+
+    def drop(self, g: FusedSchedulerNode) -> None:
+        i = bisect.bisect_left(self.places, g.first)
+        if i < len(self.kernels) and self.kernels[i] is g:
+            del self.places[i], self.kernels[i]
+            self.writers.discard(g)
+
+    def pairs(self, near: int) -> Iterator[tuple[FusedSchedulerNode, FusedSchedulerNode]]:
+        for i, a in enumerate(self.kernels):
+            if a in self.writers:
+                later: Iterable[FusedSchedulerNode] = self.kernels[i + 1 :]
+            else:
+                following = self.kernels[i + 1 : i + 1 + near]
+                later = [*following, *(w for w in self._by_place(self.writers) if w.first > a.first and w not in following)]
+            yield from ((a, b) for b in later)
+
+    def partners(self, g: FusedSchedulerNode, near: int) -> list[FusedSchedulerNode]:
+        """For a kernel that is not yet among them, the nearest first."""
+
+        def distance(u: FusedSchedulerNode) -> int:
+            return abs(u.first - g.first)
+
+        if self.name in g.writes:
+            return sorted(self.kernels, key=distance)
+        i = bisect.bisect_left(self.places, g.first)
+        nearest = sorted(self.kernels[max(0, i - near) : i + near], key=distance)[:near]
+        return [*nearest, *(w for w in self._by_place(self.writers) if w not in nearest)]
+
+    def _by_place(self, kernels: Iterable[FusedSchedulerNode]) -> list[FusedSchedulerNode]:
+        return sorted(kernels, key=lambda g: g.first)
 
 
 def score_fusion(a: FusedSchedulerNode, b: FusedSchedulerNode, hints: Hints, bytes_of: dict[str, int]) -> Score:
