@@ -37,7 +37,7 @@ from .events import (
 )
 from .history import Graph, History
 from .lowering.image_layout import images_channels_last
-from .lowering.patterns import TORCH_ROWS, rewritten
+from .lowering.patterns import rewritten, torch_rows
 from .options import Options
 from .provenance import trail
 from .report import Report
@@ -161,7 +161,7 @@ class Pipeline:
             return gm.forward
         with stage("aot"), opts.using(self.options):
             try:
-                return aot.compile(images_channels_last(rewritten(gm, TORCH_ROWS)), example_inputs, self.compile_aten, options=self.options)
+                return aot.compile(images_channels_last(rewritten(gm, torch_rows())), example_inputs, self.compile_aten, options=self.options)
             except aot.CannotTrace as refused:
                 emit(FellBack(op="the whole graph", reason=str(refused)))
             except Exception as error:

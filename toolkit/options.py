@@ -30,8 +30,12 @@ class Options:
     loop_ordering: bool = True  # permute loops to follow strides
     convolution_layout: bool = True  # convolutions on a CPU run in channels-last, and what is between them follows
     buffer_reuse: bool = True  # dead buffers are written again
+    products: bool = True  # products of middle-sized matrices on a CPU run in kernels of ours where these beat the library
     patterns: bool = True  # graph-level peephole rules
     constant_folding: bool = True
+    # Inference: what is computed of parameters and buffers alone is kept from call to call, as long as these are the same tensors at the
+    # same version. Writes that torch does not count are not seen: through `.data`, a NumPy array, shared memory.
+    freezing: bool = False
     recomputation: bool = True  # the partitioner may recompute instead of save
     autotune: bool = False  # try a few block sizes for each Triton kernel at its first launch
     cuda_graphs: bool = False  # record inference graphs on a GPU and replay them, where that is safe

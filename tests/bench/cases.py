@@ -94,4 +94,6 @@ ALL = {f.__name__: f for f in [*INFERENCE, *TRAINING]}
 
 
 def tensors(out: Any) -> list[torch.Tensor]:
-    return [out] if isinstance(out, torch.Tensor) else [t for t in out if isinstance(t, torch.Tensor)]
+    """The tensors of a result: one, a sequence of them, or transformers' dict."""
+    parts = [out] if isinstance(out, torch.Tensor) else out.values() if isinstance(out, dict) else out
+    return [t for t in parts if isinstance(t, torch.Tensor)]

@@ -2,6 +2,7 @@
 
     python -m tests.bench.compare                       everything, on the CPU
     python -m tests.bench.compare --device cuda --steady
+    python -m tests.bench.compare --steady --models     twelve whole models at base size
     python -m tests.bench.compare --cold --cases softmax,layer_norm --json results.json
 
 --steady    milliseconds a call, all three in one process, rounds interleaved: medians and the ratio to torch.compile's
@@ -30,9 +31,10 @@ from typing import Any
 
 import torch
 
-from . import cases
+from . import cases, models
 
 VARIANTS = ("eager", "torch.compile", "fuselab")
+BUILDERS = cases.ALL | {f.__name__: f for f in models.MODELS}
 
 
 def compiled(variant: str, fn: Any, options: dict[str, Any]) -> Any:
@@ -81,14 +83,16 @@ def steady(name: str, device: str, training: bool, rounds: int, options: dict[st
     """Medians in ms of `rounds` interleaved rounds of each variant."""
     torch.manual_seed(0)
     torch.set_default_device(device)
-    fn, make_args = cases.ALL[name]()
+    fn, make_args = BUILDERS[name]()
+    if training and isinstance(fn, torch.nn.Module):
+        fn.train()
     args = make_args()
     calls = {v: step(compiled(v, fn, options), training) for v in VARIANTS}
     check(calls, args, training)
     loops = {}
     for v, call in calls.items():
-        timed(lambda call=call: call(*args), 3, device)
-        loops[v] = max(1, min(2000, int(60 / max(1e-3, timed(lambda call=call: call(*args), 3, device)))))
+        timed(lambda call=call: call(*args), 2, device)
+        loops[v] = max(1, min(2000, int(60 / max(1e-3, timed(lambda call=call: call(*args), 1, device)))))
     samples: dict[str, list[float]] = {v: [] for v in VARIANTS}
     for _ in range(rounds):
         for v, call in calls.items():
@@ -111,7 +115,7 @@ def check(calls: dict[str, Callable[..., Any]], args: tuple[Any, ...], training:
 def first_call(name: str, device: str, variant: str, options: dict[str, Any]) -> dict[str, float]:
     """Seconds from a built case to its first result, in this (new) process; peak memory in MB."""
     torch.set_default_device(device)
-    fn, make_args = cases.ALL[name]()
+    fn, make_args = BUILDERS[name]()
     args = make_args()
     with torch.no_grad():
         fn(*args)
@@ -221,6 +225,7 @@ def parsed() -> argparse.Namespace:
         p.add_argument(f"--{flag}", action="store_true")
     p.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     p.add_argument("--cases", default="", help="names with commas between")
+    p.add_argument("--models", action="store_true", help="the whole models of tests/bench/models.py instead")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--json", default="", help="write every figure here")
     p.add_argument("--options", default="{}", help="JSON of keyword arguments for fuselab.compile")
@@ -245,7 +250,7 @@ def main() -> None:
         print(json.dumps(one(a)))
         return
     everything = not (a.steady or a.training or a.cold or a.overhead)
-    chosen = a.cases.split(",") if a.cases else None
+    chosen = a.cases.split(",") if a.cases else [f.__name__ for f in models.MODELS] if a.models else None
     found: dict[str, Any] = {"machine": machine(a.device)}
     print(found["machine"])
     common = ["--device", a.device, "--rounds", str(a.rounds), "--options", a.options]

@@ -65,3 +65,27 @@ def test_neighbouring_slices_put_together_are_one_slice():
     assert "cat" not in str(names(graph))
     agrees(lambda x: torch.cat([x[:, 1:3], x[:, 4:5]], 1) * 2, x)
     agrees(lambda x: torch.cat([x[:, 1:3], x[:, 3:5]], 1), x)
+
+
+def test_a_change_in_place_beside_a_pattern_stays():
+    """`relu(x, inplace=True)` has no user and no trailing underscore, and does something."""
+
+    def fn(q):
+        y = q * 1
+        nn.functional.relu(y, inplace=True)
+        return torch.softmax(y @ y.transpose(-2, -1), -1) @ y
+
+    assert "relu" in captured(fn, Q)
+
+
+def test_a_batch_as_large_as_a_bias_stays_symbolic():
+    layer = nn.Linear(8, 4)
+
+    def fn(x):
+        return layer(x) + x @ layer.weight.t()
+
+    f = fuselab.compile(fn)
+    for batch in (2, 4, 6):
+        x = torch.randn(batch, 8)
+        torch.testing.assert_close(f(x), fn(x))
+    assert len(f.graphs) == 2

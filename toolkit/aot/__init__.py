@@ -15,6 +15,7 @@ from ..provenance import trail
 from .attributes import attributes_of, fetch
 from .boundary import Backward, Compiled, Layouts, bind_inference, bind_training
 from .cleanup import clean, drop_dead, text, verify
+from .freezing import Frozen, freeze
 from .joint import Joint, trace, write_inside
 from .partition import split
 from .relay import relaid
@@ -37,15 +38,21 @@ def compile(
         mode = mode or shapes.fake_mode()
         examples += [shapes.fakify(mode, t) for t in fetch(gm, names)]
     with opts.using(options or opts.current()), shapes.scope(mode):
-        call = _compiled(trace(gm, examples, names), compile_graph, mode)
+        call = _compiled(trace(gm, examples, names), compile_graph, mode, _weights(gm, len(examples)))
     return (lambda *inputs: call(*inputs, *fetch(gm, names))) if names else call
 
 
-def _compiled(joint: Joint, compile_graph: CompileGraph, mode: Any) -> Callable[..., list[Any]]:
+def _weights(gm: GraphModule, count: int) -> list[int]:
+    """Which inputs are parameters and buffers: what capture marked so, and what the graph module holds itself."""
+    given = [n.meta.get("weight", False) for n in gm.graph.nodes if n.op == "placeholder"]
+    return [i for i in range(count) if i >= len(given) or given[i]]
+
+
+def _compiled(joint: Joint, compile_graph: CompileGraph, mode: Any, weights: list[int]) -> Callable[..., list[Any]]:
     write_inside(joint)
     joint.graph = clean(joint.graph)
     _give_origins(joint.graph)
-    return _training(joint, compile_graph, mode) if joint.training else _inference(joint, compile_graph)
+    return _training(joint, compile_graph, mode) if joint.training else _inference(joint, compile_graph, weights)
 
 
 def _examples(gm: GraphModule, given: Sequence[Any]) -> list[Any]:
@@ -67,9 +74,14 @@ def _placeholders(gm: GraphModule) -> list[Any]:
     return [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
 
 
-def _inference(joint: Joint, compile_graph: CompileGraph) -> Callable[..., list[Any]]:
+def _inference(joint: Joint, compile_graph: CompileGraph, weights: list[int]) -> Callable[..., list[Any]]:
+    frozen = None
+    cut = freeze(joint.graph, weights) if opts.current().freezing else None
+    if cut is not None:
+        prepare, used = cut
+        frozen = Frozen(compile_graph(prepare, _placeholders(prepare), "inference"), used)
     run = compile_graph(joint.graph, _placeholders(joint.graph), "inference")
-    return bind_inference(joint.plan, run)
+    return bind_inference(joint.plan, run, frozen)
 
 
 def _training(joint: Joint, compile_graph: CompileGraph, mode: Any) -> Callable[..., list[Any]]:

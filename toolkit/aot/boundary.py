@@ -16,6 +16,7 @@ import torch
 from .. import events, options
 from .._torch import below_autograd
 from ..errors import FuselabError
+from .freezing import Frozen
 from .functionalize import Constant, Given, Output, Plan, Value, ViewOf
 from .joint import Joint
 from .partition import Partition
@@ -33,9 +34,9 @@ class OddTangent(FuselabError):
     remedy = "the gradients that reach a compiled function must be plain tensors"
 
 
-def bind_inference(plan: Plan, run: Compiled) -> Callable[..., list[Any]]:
-    """The graph, with the plan around it."""
-    if _is_direct(plan):
+def bind_inference(plan: Plan, run: Compiled, frozen: Frozen | None = None) -> Callable[..., list[Any]]:
+    """The graph, with the plan around it; what `frozen` keeps comes after the inputs."""
+    if _is_direct(plan) and frozen is None:
 
         def direct(*inputs: Any) -> list[Any]:
             with below_autograd():
@@ -45,8 +46,9 @@ def bind_inference(plan: Plan, run: Compiled) -> Callable[..., list[Any]]:
     finish = finisher(plan)
 
     def call(*inputs: Any) -> list[Any]:
+        kept = () if frozen is None else frozen(inputs)
         with below_autograd():
-            values = run(list(inputs))
+            values = run([*inputs, *kept])
         return finish(inputs, values)
 
     return call

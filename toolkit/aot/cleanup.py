@@ -64,7 +64,7 @@ def _kind(node: Node) -> str:
 def drop_identities(gm: GraphModule) -> GraphModule:
     """Operations that give back their argument: detach, alias, views to the size that is there already, copies that nobody can tell from
     the original."""
-    returned = _returned_memory(gm)
+    returned = returned_memory(gm)
     for node in gm.graph.nodes:
         if node.op == "call_function" and (_is_identity(node) or (node not in returned and _is_needless_copy(node))):
             node.replace_all_uses_with(node.args[0], propagate_meta=False)
@@ -120,7 +120,7 @@ def _is_foldable(node: Node) -> bool:
 
 def merge_equals(gm: GraphModule) -> GraphModule:
     """Common subexpressions. What the graph returns stays a tensor of its own: two results of eager never become one."""
-    returned = _returned_memory(gm)
+    returned = returned_memory(gm)
     known: dict[Any, Node] = {}
     for node in list(gm.graph.nodes):
         if node.op != "call_function" or is_random(node.target) or _has_effect(node):
@@ -133,7 +133,8 @@ def merge_equals(gm: GraphModule) -> GraphModule:
     return gm
 
 
-def _returned_memory(gm: GraphModule) -> set[Node]:
+def returned_memory(gm: GraphModule) -> set[Node]:
+    """What the graph returns, and whose memory that is."""
     (output,) = gm.graph.find_nodes(op="output")
     found: set[Node] = set()
     for node in output.all_input_nodes:

@@ -17,6 +17,8 @@ import torch.fx
 from ..provenance import UserLine, trail
 from .breaks import BreakGraph
 from .failures import explain_failure
+from .modules import TABLES
+from .source import ItemSource, ModuleTableSource
 from .variables.base import Args, Kwargs, VariableTracker
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ class GraphBuilder:
             node.target = node.name  # the parameter's name: unique as well
         self._last_placeholder = node
         self._note(node, example)
+        node.meta["weight"] = is_held_by_module(source, value)
         self.inputs.append(GraphInput(node, source, example, value))
         return node
 
@@ -171,6 +174,20 @@ class GraphBuilder:
         for given in self.inputs:
             given.restore(self.trace.fake)
         return torch.fx.GraphModule({}, self.fx)
+
+
+def is_held_by_module(source: Source, value: Any) -> bool:
+    """A parameter or buffer: it changes seldom from call to call."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    table = (
+        source.table
+        if isinstance(source, ModuleTableSource)
+        else getattr(source.base, "name", "")
+        if isinstance(source, ItemSource)
+        else ""
+    )
+    return isinstance(value, torch.nn.Parameter) or table in TABLES[:2]
 
 
 def example_of(node: torch.fx.Node) -> Any:

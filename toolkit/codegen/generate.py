@@ -10,12 +10,14 @@ import torch
 
 from .. import options
 from ..events import KernelWritten, emit
+from ..loops.ir import ExternKernel
 from ..loops.layout import Layout
-from ..scheduling import FusedSchedulerNode, Schedule, memory
+from ..loops.product import Product
+from ..scheduling import ExternSchedulerNode, FusedSchedulerNode, Schedule, memory
 from ..scheduling.loop_order import Hints
-from . import cpp, cpp_prelude, triton, triton_prelude
+from . import cpp, cpp_prelude, cpp_product, triton, triton_prelude
 from .kernel import Kernel, Memory, Program
-from .wrapper import write_wrapper
+from .wrapper import size_text, write_wrapper
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,28 @@ def generate(schedule: Schedule, backend: str = "cpp", on_cpu: str = "") -> Prog
         absent |= (group.internal - group.crossing) | by.kept(group, schedule.hints)
         kernel = by.write(group, number, where, schedule.hints)
         kernels[kernel.name] = launches[id(group)] = kernel
-        emit(
-            KernelWritten(
-                name=kernel.name,
-                backend=name,
-                lines=tuple(str(w) for w in kernel.lines()),
-                source=kernel.source,
-                seconds=time.perf_counter() - start,
-            )
-        )
+        _tell(kernel, start)
+    if "cpp" in (backend, on_cpu):
+        launches |= _products(schedule, kernels, preludes)
     plan = memory.plan(schedule.groups, schedule.graph, absent, schedule.hints)
     wrapper, objects = write_wrapper(schedule, plan, launches, buffers.keys() | kernels.keys())
     return Program(kernels, wrapper, preludes, dict(schedule.graph.constants), objects, tuple(schedule.graph.inputs), plan.peak_bytes)
+
+
+def _products(schedule: Schedule, kernels: dict[str, Kernel], preludes: dict[str, str]) -> dict[int, Kernel]:
+    """Kernels of the products that are ours, put into `kernels` and given by their groups' ids."""
+    found: dict[int, Kernel] = {}
+    for group in schedule.externs:
+        if isinstance(group, ExternSchedulerNode) and isinstance(group.buffer, ExternKernel) and isinstance(group.buffer.out, Product):
+            start = time.perf_counter()
+            kernel = cpp_product.write_product(group.buffer, len(kernels), size_text)
+            kernels[kernel.name] = found[id(group)] = kernel
+            _tell(kernel, start)
+    if found:
+        preludes["cpp"] = preludes.get("cpp", cpp_prelude.prelude(options.current().simd)) + cpp_product.PRELUDE
+    return found
+
+
+def _tell(kernel: Kernel, start: float) -> None:
+    lines = tuple(str(w) for w in kernel.lines())
+    emit(KernelWritten(name=kernel.name, backend=kernel.backend, lines=lines, source=kernel.source, seconds=time.perf_counter() - start))

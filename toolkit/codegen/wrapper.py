@@ -16,7 +16,7 @@ import torch
 
 from ..loops.ir import Buffer, ComputedBuffer, ConstantBuffer, ExternKernel, InputBuffer, MultiOutput, ReinterpretView
 from ..loops.layout import Layout
-from ..scheduling import ExternSchedulerNode, FusedSchedulerNode, Schedule
+from ..scheduling import ExternSchedulerNode, Schedule
 from ..scheduling.depends import tensors_in
 from ..scheduling.memory import Allocate, Plan, Reuse, size_in_bytes
 from ..shapes.text import python as python_text
@@ -36,8 +36,8 @@ RESERVED = {"args", "call", "torch", "empty_strided", "empty_large", "as_strided
 def write_wrapper(
     schedule: Schedule, plan: Plan, launches: dict[int, Kernel], taken: Iterable[str]
 ) -> tuple[str, dict[str, Callable[..., Any]]]:
-    """(source, objects it names that have no dotted name). `launches` gives the kernel of each fused group, by id; `taken` are names in
-    use."""
+    """(source, objects it names that have no dotted name). `launches` gives the kernel of each group that is one, by id; `taken` are names
+    in use."""
     return Wrapper(schedule, plan, launches, set(taken)).write()
 
 
@@ -60,7 +60,7 @@ class Wrapper:
             for step, group in enumerate(self.schedule.groups):
                 for action in self.plan.before[step]:
                     self._memory(action)
-                if isinstance(group, FusedSchedulerNode):
+                if id(group) in self.launches:
                     self._launch(self.launches[id(group)])
                 else:
                     assert isinstance(group, ExternSchedulerNode)
@@ -77,7 +77,7 @@ class Wrapper:
         return buffer + "_" if buffer in self.reserved else buffer
 
     def text(self, e: Any) -> str:
-        return python_text(sympy.sympify(e))
+        return size_text(e)
 
     def tuple(self, values: Iterable[Any]) -> str:
         parts = [self.text(v) for v in values]
@@ -225,6 +225,10 @@ class Wrapper:
         gone = [self.name(n) for n in names if n not in self.graph.scalars]
         if gone:
             self.out.line(f"del {', '.join(gone)}")
+
+
+def size_text(e: Any) -> str:
+    return python_text(sympy.sympify(e))
 
 
 def dotted(target: Any) -> str:

@@ -27,7 +27,7 @@ AUGMENTED = frozenset({
     "setitem", "__setitem__", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "imatmul",
 })  # fmt: skip
 STRIDED = frozenset({"as_strided", "as_strided_", "stride", "storage_offset", "set_", "resize_", "data_ptr", "is_contiguous"})
-WORTH = 4  # image elements to weight elements: weights are turned at every call
+WORTH = 2.5  # image elements to weight elements: weights of more than one tap are turned at every call
 
 
 def images_channels_last(gm: fx.GraphModule) -> fx.GraphModule:
@@ -55,6 +55,8 @@ def images_channels_last(gm: fx.GraphModule) -> fx.GraphModule:
     for node in convolutions:
         with graph.inserting_before(node):
             node.update_arg(0, _method(node, node.args[0], "contiguous", memory_format=torch.channels_last))
+            if _is_kept(node.args[1]) and value_of(node.args[1]).shape[1] > 1:
+                node.update_arg(1, _method(node, node.args[1], "contiguous", memory_format=torch.channels_last))
     new = fx.GraphModule(gm, graph)
     new.meta.update(gm.meta)
     new.meta["gradients_as_inputs"] = True  # a gradient's strides in eager are nobody's here: the next best are its tensor's
@@ -68,7 +70,14 @@ def _is_image_convolution(node: fx.Node) -> bool:
 
 def _is_worth_it(convolutions: list[fx.Node]) -> bool:
     images = sum(_count(value_of(n.args[0])) + _count(value_of(n)) for n in convolutions)
-    return images >= WORTH * sum(_count(value_of(n.args[1])) for n in convolutions)
+    weights = [n.args[1] for n in convolutions]
+    turned = [_count(value_of(w)) for w in weights if tuple(value_of(w).shape[2:]) != (1, 1) and not _is_kept(w)]
+    return images >= WORTH * sum(turned)
+
+
+def _is_kept(weight: Any) -> bool:
+    """Is what is made of it kept from call to call?"""
+    return options.current().freezing and not torch.is_grad_enabled() and isinstance(weight, fx.Node) and bool(weight.meta.get("weight"))
 
 
 def _count(value: torch.Tensor) -> int:
@@ -120,20 +129,27 @@ def _restore(graph: fx.Graph, touched: set[fx.Node]) -> bool:
     """Give outputs eager's strides; False if these are neither contiguous nor channels-last."""
     output = next(n for n in reversed(graph.nodes) if n.op == "output")
     for node in set(output.all_input_nodes) & touched:
-        wanted = _format(value_of(node))
+        value = value_of(node)
+        wanted = _format(value)
         if wanted is None:
             return False
+        how = "clone" if _is_either(value) else "contiguous"  # `contiguous` is satisfied with any strides of dimensions of size 1
         with graph.inserting_before(output):
-            output.replace_input_with(node, _method(node, node, "contiguous", memory_format=wanted))
+            output.replace_input_with(node, _method(node, node, how, memory_format=wanted))
     return True
 
 
 def _format(value: Any) -> torch.memory_format | None:
     if not isinstance(value, torch.Tensor):
         return None
-    if value.is_contiguous():
+    if value.is_contiguous() and not (_is_either(value) and value.stride(1) == 1 and value.stride(3) != 1):
         return torch.contiguous_format
     return torch.channels_last if value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last) else None
+
+
+def _is_either(value: torch.Tensor) -> bool:
+    """One channel or one pixel: contiguous and channels-last differ in strides of size 1 only."""
+    return value.dim() == 4 and value.is_contiguous() and value.is_contiguous(memory_format=torch.channels_last)
 
 
 def _method(like: fx.Node, x: Any, name: str, **kwargs: Any) -> fx.Node:

@@ -12,10 +12,13 @@ from ..loops.ir import TensorBox
 from ..loops.layout import ONE, ZERO, Expr
 from ..loops.ops import Index, Value, ops
 from .build import Builder, expr
+from .library import library
 from .pointwise import clone
 from .promotion import cast, promoted
 from .table import lowers
 from .view import slice_range, unsqueeze, wrapped
+
+MOST_PARTS = 8  # a choice among more costs more than the library's copy
 
 
 @lowers("cat.default")
@@ -27,6 +30,8 @@ def cat(b: Builder, tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
     dim = wrapped(dim, len(parts[0].size))
     if len(parts) == 1:
         return clone(b, parts[0])
+    if len(parts) > MOST_PARTS and b.device(parts).type == "cpu":
+        return library(b, torch.ops.aten.cat.default, (tensors, dim), {}, "joining many tensors")
     for part in parts:
         if part.storage.heavy and len(parts) > 2:
             b.realize(part)

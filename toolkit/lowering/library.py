@@ -6,11 +6,11 @@ event."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from ..loops.ir import TensorBox
 from .build import Builder
 from .fallback import call
 from .table import RULES, overloads
@@ -66,12 +66,17 @@ def outs_of(form: Any) -> tuple[str, ...]:
     return tuple(a.name for a in form._schema.arguments if a.alias_info is not None and a.alias_info.is_write and a.kwarg_only)
 
 
-def _library(op: Any, reason: str) -> Any:
+def library(b: Builder, op: Any, args: Sequence[Any], kwargs: dict[str, Any], reason: str) -> Any:
+    """A call of ATen, by design."""
+    assert b.node is not None
+    out = out_form(op) if b.knows_sizes(b.val) else None
+    given = kwargs if out is None else {k: v for k, v in kwargs.items() if k not in PLACE}
+    return call(b, op, args, given, b.node, reason, out)
+
+
+def _by_library(op: Any, reason: str) -> Any:
     def rule(b: Builder, *args: Any, **kwargs: Any) -> Any:
-        assert b.node is not None
-        out = out_form(op) if b.knows_sizes(b.val) else None
-        given = kwargs if out is None else {k: v for k, v in kwargs.items() if k not in PLACE}
-        return call(b, op, args, given, b.node, reason, out)
+        return library(b, op, args, kwargs, reason)
 
     rule.__name__ = str(op)
     return rule
@@ -81,17 +86,4 @@ for _reason, _names in FAMILIES.items():
     for _name in _names.split():
         for _op in overloads(_name):
             if not _op._schema.is_mutable:
-                RULES[_op] = _library(_op, _reason)
-
-
-def _into(op: Any, out: Any) -> Any:
-    def rule(b: Builder, *args: Any, **kwargs: Any) -> TensorBox:
-        """Operands in any strides; the result in eager's."""
-        return b.extern(op, [b.memory(a) if isinstance(a, TensorBox) else a for a in args], kwargs, b.val, out, PRODUCTS)
-
-    rule.__name__ = str(op)
-    return rule
-
-
-for _op in (aten.mm, aten.bmm, aten.addmm, aten.baddbmm):
-    RULES[_op.default] = _into(_op.default, _op.out)
+                RULES[_op] = _by_library(_op, _reason)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import fx
 
-from .. import options
+from .. import options, shapes
 from ..provenance import trail
 
 aten = torch.ops.aten
@@ -39,10 +39,13 @@ def rewritten(gm: fx.GraphModule, rows: tuple[Row, ...]) -> fx.GraphModule:
     if not options.current().patterns or not any(n.target in table for n in gm.graph.nodes if n.op != "get_attr"):
         return gm
     graph = copied(gm.graph)
+    effects = {n for n in graph.nodes if not n.users}  # there for what they do: nothing else tells that relu(x, inplace=True) does anything
     changed = [_apply(node, table.get(node.target, [])) for node in list(graph.nodes) if node.op in ("call_function", "call_method")]
     if not any(changed):
         return gm
-    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output") or node.is_impure())
+    for node in reversed(graph.nodes):
+        if not node.users and node.op not in ("placeholder", "output") and node not in effects:
+            graph.erase_node(node)
     new = fx.GraphModule(gm, graph)
     new.meta.update(gm.meta)
     return new
@@ -162,6 +165,57 @@ TORCH_ROWS = (
 )
 
 
+# -- frozen weights ---------------------------------------------------------------------------------------------------
+
+CONVOLVE = frozenset({torch.conv1d, F.conv1d, torch.conv2d, F.conv2d, torch.conv3d, F.conv3d})
+NORM = ("x", "mean", "variance", "weight", "bias", "training", "momentum", "eps")
+
+
+def _folded_norm(node: Node) -> Node | None:
+    """batch_norm(conv(x, w, b)) with running statistics"""
+    norm = dict(zip(NORM, node.args, strict=False)) | {
+        {"running_mean": "mean", "running_var": "variance"}.get(k, k): v for k, v in node.kwargs.items()
+    }
+    convolved, mean, variance = norm.get("x", norm.get("input")), norm.get("mean"), norm.get("variance")
+    if norm.get("training", False) is not False or not (_only(convolved) and convolved.target in CONVOLVE and not convolved.kwargs):  # type: ignore[union-attr]
+        return None
+    x, w, b, *rest = (*convolved.args, None)[: max(3, len(convolved.args))]  # type: ignore[union-attr]
+    held = [v for v in (w, b, mean, variance, norm.get("weight"), norm.get("bias")) if v is not None]
+    if not all(isinstance(v, Node) and v.meta.get("weight") and value_of(v).dtype is value_of(w).dtype for v in held) or None in (
+        mean,
+        variance,
+    ):
+        return None
+
+    def of(like: Any, target: Any, *args: Any) -> Node:
+        new = _made(node, target, args, {}, [])
+        new.meta.update(example_value=value_of(like), weight=True)
+        return new
+
+    scale = of(variance, torch.rsqrt, of(variance, operator.add, variance, norm.get("eps", 1e-5)))
+    scale = of(variance, operator.mul, scale, norm["weight"]) if norm.get("weight") is not None else scale
+    shift = of(mean, operator.neg, mean) if b is None else of(mean, operator.sub, b, mean)
+    shift = of(mean, operator.mul, shift, scale)
+    shift = of(mean, operator.add, shift, norm["bias"]) if norm.get("bias") is not None else shift
+    column = of(w, torch.reshape, scale, (-1, *[1] * (value_of(w).dim() - 1)))
+    return _made(node, convolved.target, (x, of(w, operator.mul, w, column), shift, *rest), {}, [convolved])  # type: ignore[union-attr, list-item]
+
+
+FREEZING_ROWS = (
+    Row(
+        "batch norm of a convolution",
+        frozenset({F.batch_norm, torch.batch_norm}),
+        _folded_norm,
+        "s (w x + b - m) + c is (s w) x + (s (b - m) + c)",
+    ),
+)
+
+
+def torch_rows() -> tuple[Row, ...]:
+    """Those for the options and the grad mode in force: weights are kept from call to call in inference only."""
+    return (*TORCH_ROWS, *FREEZING_ROWS) if options.current().freezing and not torch.is_grad_enabled() else TORCH_ROWS
+
+
 # -- functional ATen --------------------------------------------------------------------------------------------------
 
 
@@ -181,7 +235,8 @@ def _fits_as_bias(product: Node, bias: Any) -> bool:
     value, rows = value_of(bias), value_of(product)
     if value.dtype != rows.dtype or not value.dtype.is_floating_point or value.device != rows.device:
         return False
-    return tuple(value.shape) in ((rows.shape[1],), (1, rows.shape[1]))
+    sizes, columns = tuple(map(shapes.expr, value.shape)), shapes.expr(rows.shape[1])  # comparing symbolic sizes would fix them
+    return sizes in ((columns,), (1, columns))
 
 
 def _cast_of_cast(node: Node) -> Node | None:

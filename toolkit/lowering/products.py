@@ -1,0 +1,70 @@
+"""Which products of matrices on a CPU run in a kernel of ours: a few dozen to a few hundred rows through a linear layer, and small images
+through a convolution of one tap. The library copies the weights into its own order at every call; our kernel reads them as they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from .. import options
+from ..loops.ir import TensorBox
+from ..loops.product import Product
+from .build import Builder
+from .library import PRODUCTS
+from .table import RULES
+
+aten = torch.ops.aten
+
+FEWEST, FEW, MOST = 24, 160, 512  # rows of x in a linear layer: below FEWEST and from MOST on the library is faster; see Product
+SMALLEST, LEAST = 32, 1 << 21  # the other two sizes, and multiplications, from which on a kernel of ours pays
+TALLEST, CACHED = 192, 1 << 20  # rows, and bytes of the right operand, that the way "left" pays for
+
+
+def multiplied(b: Builder, op: Any, args: Sequence[Any], kwargs: dict[str, Any], val: Any) -> TensorBox:
+    """The product `op` (an overload packet) of operands in any strides; `val` tells the result's."""
+    memory = [b.memory(a) if isinstance(a, TensorBox) else a for a in args]
+    product = product_of(memory, val) if op in (aten.mm, aten.addmm) and not kwargs else None
+    return b.extern(op.default, memory, kwargs, val, product or op.out, PRODUCTS)
+
+
+def product_of(given: Sequence[Any], val: torch.Tensor) -> Product | None:
+    """The kernel for ([bias,] x, what it is multiplied by), if it is one of ours."""
+    chosen = options.current()
+    if not (chosen.products and chosen.simd and all(_is_biasing(bias.layout, val) for bias in given[:-2])):
+        return None
+    return _way_of(given[-2].layout, given[-1].layout, val)
+
+
+def _is_biasing(bias: Any, val: torch.Tensor) -> bool:
+    plain = bias.dtype is torch.float32 and len(bias.size) == 1 and bias.stride == (1,) and bias.offset == 0
+    return plain and bias.size[0] == val.shape[1]
+
+
+def _way_of(a: Any, b: Any, val: torch.Tensor) -> Product | None:
+    numbers = (*a.size, *a.stride, *b.size, *b.stride)
+    if a.device.type != "cpu" or {a.dtype, b.dtype} != {torch.float32} or not all(isinstance(n, sympy.Integer) for n in numbers):
+        return None
+    rows, depth, columns = int(a.size[0]), int(a.size[1]), int(b.size[1])
+    if a.stride[1] != 1 or a.stride[0] < depth or not a.offset == b.offset == 0 or not val.is_contiguous():
+        return None
+    if min(depth, columns) < SMALLEST or rows * depth * columns < LEAST:
+        return None
+    if b.stride[0] == 1 and b.stride[1] >= depth:
+        return Product("few" if rows < FEW else "many") if FEWEST <= rows < MOST else None
+    small = rows >= TALLEST and depth * columns * 4 <= CACHED
+    return Product("left") if small and b.stride[1] == 1 and b.stride[0] >= columns else None
+
+
+def _into(op: Any) -> Any:
+    def rule(b: Builder, *args: Any, **kwargs: Any) -> TensorBox:
+        return multiplied(b, op, args, kwargs, b.val)
+
+    rule.__name__ = str(op.default)
+    return rule
+
+
+for _op in (aten.mm, aten.bmm, aten.addmm, aten.baddbmm):
+    RULES[_op.default] = _into(_op)
