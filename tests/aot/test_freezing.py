@@ -19,7 +19,8 @@ class Net(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, bias=False), nn.BatchNorm2d(8))
+        first = (nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True))
+        self.body = nn.Sequential(*first, nn.Conv2d(8, 8, 3, bias=False), nn.BatchNorm2d(8))
         self.head, self.gain = nn.Linear(8, 4), nn.Parameter(torch.randn(4, 8))
         self.twin = self.head
 

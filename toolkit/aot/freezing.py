@@ -1,8 +1,8 @@
 """Freezing: what an inference graph computes of parameters and buffers alone is computed once, not at every call.
 
 The graph is cut in two: `prepare` takes the weights it needs and gives what crosses the cut, the rest takes that as further inputs.
-Nothing is assumed of the weights: before every call each is compared with the one that was prepared (the same tensor, memory and version),
-and if any differs all is prepared anew. So updates in place, load_state_dict and replaced tensors are seen; writes that torch does not count
+Nothing is assumed of the weights: before every call each is compared with the one that was prepared (same tensor, memory, version), and if
+any differs all is prepared anew. So updates in place, load_state_dict and replaced tensors are seen; writes that torch does not count
 (through `.data`, a NumPy array, another process) are not, which is why this is an option.
 """
 
@@ -25,7 +25,7 @@ GROWTH = 2  # times the bytes of what it is made of that a kept tensor may have
 
 
 def freeze(gm: GraphModule, weights: Sequence[int]) -> tuple[GraphModule, list[int]] | None:
-    """(prepare, its inputs among those of `gm`), and `gm` changed to take prepare's results after its own inputs; None if nothing is gained.
+    """(prepare, its inputs among those of `gm`); `gm` now takes prepare's results after its own inputs. None if nothing is gained.
 
     `weights`: which inputs of `gm` are parameters and buffers."""
     inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
