@@ -199,3 +199,27 @@ def test_every_backend_gives_the_same_numbers(backend, device, randn):
 
     f = compiled(mix, backend=backend)
     agrees(f, mix, randn(5, 6), randn(6, 8))
+
+
+def test_random_operations_keep_their_order():
+    def f(x):
+        late = torch.poisson(x.exp())  # waits for a kernel that could also come later
+        noise = torch.empty(3).cauchy_()
+        return late, noise, torch.randperm(5)
+
+    x = torch.randn(3, 4)
+    torch.manual_seed(0)
+    expected = f(x)
+    torch.manual_seed(0)
+    assert all(map(torch.equal, fuselab.compile(f)(x), expected))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_meta_and_sparse_tensors_are_left_to_aten():
+    def f(m, x):
+        return m @ m.T, x.new_zeros(3, 3).to_sparse_csr() @ x + 1
+
+    product, out = fuselab.compile(f)(torch.empty(3, 4, device="meta"), torch.randn(3, 2))
+    assert product.shape == (3, 3)
+    assert product.is_meta
+    assert torch.equal(out, torch.ones(3, 2))

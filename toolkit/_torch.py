@@ -36,6 +36,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule  # m
 from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
 from torch.nested._internal import nested_tensor as nested  # a fake mode notes how many nested sizes there were
 from torch.utils._device import DeviceContext  # the torch function mode that a default device is
+from torch.utils._device import _device_constructors as device_constructors  # the functions that a default device means something to
 from torch.utils._python_dispatch import TorchDispatchMode  # operations below autograd, as calls of Python
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod  # the integer functions SymInts are made of
 from torch.utils._sympy.value_ranges import ValueRanges
@@ -236,6 +237,29 @@ def obstacle() -> str:
     return names[0] if names else ""
 
 
+_autograd = torch._C._autograd  # the stack of hooks of torch.autograd.graph.saved_tensors_hooks has no public reader
+
+
+def users_saved_tensor_hooks() -> bool:
+    """Do hooks of the user's see every tensor that autograd saves now? Those of torch (checkpoint, save_on_cpu) give back what they got."""
+    hooks = _autograd._top_saved_tensors_default_hooks(False)
+    return hooks is not None and not (getattr(hooks[0], "__module__", None) or "").startswith("torch.")
+
+
+@contextlib.contextmanager
+def without_saved_tensor_hooks() -> Iterator[None]:
+    """The block runs as if no hooks on saved tensors were set."""
+    removed = []
+    while hooks := _autograd._top_saved_tensors_default_hooks(True):
+        _autograd._pop_saved_tensors_default_hooks()
+        removed.append(hooks)
+    try:
+        yield
+    finally:
+        while removed:
+            _autograd._push_saved_tensors_default_hooks(*removed.pop())
+
+
 # The C functions behind public Python ones: guards call them before every run.
 any_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled
 deterministic: Callable[[], bool] = torch._C._get_deterministic_algorithms
@@ -278,6 +302,7 @@ __all__ = [
     "WeakIdKeyDictionary",
     "associative_scan",
     "below_autograd",
+    "device_constructors",
     "fake_settings",
     "free_unbacked_symbols",
     "get_decompositions",

@@ -172,6 +172,9 @@ class Pipeline:
         """A functional ATen graph -> a callable that takes its inputs in a list."""
         if self.backend == "aot_eager":
             return aot.interpret(gm, list(values), kind)
+        if strange := _strange_memory(gm):
+            emit(FellBack(op="the whole graph", reason=strange))
+            return aot.interpret(gm, list(values), kind)
         with opts.using(self.options), self.history.recording():
             try:
                 run = self.load(self.program(gm, values))
@@ -247,6 +250,16 @@ class Pipeline:
 
 def _graph_text(gm: torch.fx.GraphModule) -> str:
     return with_places(text_of_graph(gm))
+
+
+def _strange_memory(gm: torch.fx.GraphModule) -> str:
+    """What in an ATen graph has memory that no kernel of ours can address; "" if nothing."""
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        for tensor in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(tensor, torch.Tensor) and (tensor.device.type not in ("cpu", "cuda") or tensor.layout is not torch.strided):
+                return f"{node.name} is on {tensor.device.type}, layout {tensor.layout}"
+    return ""
 
 
 def _options(backend: Backend, mode: str, changes: dict[str, Any] | Options | None) -> Options:

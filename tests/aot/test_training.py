@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from agree import agree, compiled, grown, recorded
 from torch import nn
 
+import fuselab
 from fuselab.toolkit import aot, options
 from fuselab.toolkit.errors import CannotTrace
 from fuselab.toolkit.events import GraphPartitioned, Recorder
@@ -602,3 +603,19 @@ def test_dynamic_outputs_without_a_gradient_count_as_zeros_of_their_size():
     call(x, w)[1].sum().backward()
     ((x * 2) @ w2).sum().backward()
     torch.testing.assert_close(w.grad, w2.grad)
+
+
+def test_hooks_on_saved_tensors_see_what_eager_saves():
+    def f(a, b):
+        return a * b
+
+    def gradients(f, pack):
+        a, b = (torch.arange(3.0).requires_grad_() for _ in range(2))
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            out = f(a, b)
+        out.sum().backward()
+        return a.grad, b.grad
+
+    compiled = fuselab.compile(f, backend="aot_eager")
+    for pack in (lambda t: t * 2, lambda t: t * 3):
+        assert all(map(torch.equal, gradients(compiled, pack), gradients(f, pack)))

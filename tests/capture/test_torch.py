@@ -1,8 +1,9 @@
 """torch's own functions in traced code: nodes, constants, breaks."""
 
+import pytest
 import torch
 import torch.nn.functional as F
-from eager import check
+from eager import Captured, check
 from torch import Tensor
 
 x = torch.randn(3, 4)
@@ -94,5 +95,69 @@ def test_a_function_of_torch_with_a_callable_argument():
 def test_numbers_out_of_tensors_break():
     def fn(x):
         return x + 1, x.nonzero(), x[x > 0], x.unique()
+
+    check(fn, x, graphs=None, breaks=None)
+
+
+def test_blocks_of_a_device():
+    def fn(x):
+        with torch.device("meta"):
+            with torch.device("cpu"):
+                a = torch.ones(4) + x
+            b, where = torch.arange(3), torch.get_default_device().type
+        return a, b.device.type, where, torch.ones(4).device.type
+
+    check(fn, x)
+
+
+def test_a_break_inside_a_block_of_a_device():
+    def fn(x):
+        with torch.device("meta"):
+            y = torch.ones(3)
+            print(end="")
+            z = torch.zeros(2)
+        return x + 1, y.device.type, z.device.type, torch.ones(1).device.type
+
+    check(fn, x, graphs=None, breaks=None)
+
+
+def test_changes_through_data_after_gradients_were_asked_for_run_in_eager():
+    def fn(w):
+        y = (w * w).sum()
+        w.data.mul_(0.5)
+        y.backward()
+        return w.grad.clone(), y.detach()
+
+    def first(w):
+        w.data.mul_(0.5)
+        y = (w * w).sum()
+        y.backward()
+        return w.grad.clone(), y.detach()
+
+    for f in (fn, first):
+        w, v = (torch.ones(3, requires_grad=True) for _ in range(2))
+        assert all(map(torch.equal, Captured(f)(w), f(v)))
+
+
+def test_inference_tensors():
+    with torch.inference_mode():
+        made = torch.ones(3)
+    check(lambda v: (v * 2, v.is_inference(), v.view(-1) + 1), made)
+    check(lambda v: v.add_(1), made, graphs=None, breaks=None)
+
+    def inside(x):
+        with torch.inference_mode():
+            y = x * 2
+            y.add_(1)
+        return y + 1, y.is_inference()
+
+    check(inside, x, graphs=None, breaks=None)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize")
+def test_quantized_tensors_break():
+    def fn(x):
+        q = torch.quantize_per_tensor(x, 0.1, 10, torch.quint8)
+        return q.dequantize() + 1, q.int_repr()
 
     check(fn, x, graphs=None, breaks=None)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from .. import events, shapes
+from .. import _torch, events, shapes
 from .. import options as opts
 from ..errors import CannotTrace
 from ..provenance import trail
@@ -16,7 +16,7 @@ from .attributes import attributes_of, fetch
 from .boundary import Backward, Compiled, Layouts, bind_inference, bind_training
 from .cleanup import clean, drop_dead, text, verify
 from .freezing import Frozen, freeze
-from .joint import Joint, trace, write_inside
+from .joint import Joint, flat, trace, write_inside
 from .partition import split
 from .relay import relaid
 
@@ -38,8 +38,22 @@ def compile(
         mode = mode or shapes.fake_mode()
         examples += [shapes.fakify(mode, t) for t in fetch(gm, names)]
     with opts.using(options or opts.current()), shapes.scope(mode):
-        call = _compiled(trace(gm, examples, names), compile_graph, mode, _weights(gm, len(examples)))
+        joint = trace(gm, examples, names)
+        call = _compiled(joint, compile_graph, mode, _weights(gm, len(examples)))
+    if joint.training:
+        call = _unless_saving_is_watched(call, gm.forward, len(names))
     return (lambda *inputs: call(*inputs, *fetch(gm, names))) if names else call
+
+
+def _unless_saving_is_watched(call: Callable[..., Any], eager: Callable[..., Any], held: int) -> Callable[..., list[Any]]:
+    """`call`, but `eager` where the user's hooks see every tensor that eager would save: compiled code saves others."""
+
+    def checked(*inputs: Any) -> list[Any]:
+        if _torch.users_saved_tensor_hooks():
+            return flat(eager(*inputs[: len(inputs) - held]))
+        return call(*inputs)
+
+    return checked
 
 
 def _weights(gm: GraphModule, count: int) -> list[int]:

@@ -81,6 +81,8 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
         with (
             _quiet(),
             _restored_state(),
+            _outside_inference_mode(),
+            _torch.without_saved_tensor_hooks(),
             shapes.at(mode, line.where),
             mode,
             functionalizing(),
@@ -131,6 +133,16 @@ def _mode_of(examples: Sequence[Any]) -> Any:
 
 
 @contextlib.contextmanager
+def _outside_inference_mode() -> Iterator[None]:
+    """Fake inputs are never inference tensors; in inference mode nothing asks for gradients."""
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+@contextlib.contextmanager
 def _restored_state() -> Iterator[None]:
     """The graph may switch grad mode or autocast and leave it so: that is for its caller to do, not for its trace."""
     grad, cached = torch.is_grad_enabled(), torch.is_autocast_cache_enabled()
@@ -175,7 +187,7 @@ def _interpret(gm: GraphModule, arguments: Sequence[Any], line: _Line) -> list[A
         if node.op == "placeholder":
             env[node] = next(given)
         elif node.op == "output":
-            return _flat(torch.fx.node.map_arg(node.args[0], env.__getitem__))
+            return flat(torch.fx.node.map_arg(node.args[0], env.__getitem__))
         else:
             env[node] = _call(gm, node, env)
         for dead in last.get(node, ()):
@@ -217,7 +229,7 @@ def _attribute(gm: GraphModule, path: str) -> Any:
     return value
 
 
-def _flat(result: Any) -> list[Any]:
+def flat(result: Any) -> list[Any]:
     return torch.utils._pytree.tree_leaves(result, is_leaf=lambda v: v is None)
 
 

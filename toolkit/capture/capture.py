@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from .. import options, shapes
+from .. import _torch, options, shapes
 from ..errors import Unsupported
 from ..events import GraphBroken, GraphCaptured, InternalFailure, emit
 from . import transforms
@@ -92,7 +92,7 @@ class Capture:
     # -- one attempt --------------------------------------------------------------------------------------------------------
 
     def _attempt(self, frame: FrameView, record: CodeRecord) -> Entry | Skip:
-        with preserved_state(), _deep_recursion(), _without_collections():
+        with preserved_state(), _torch.without_saved_tensor_hooks(), _deep_recursion(), _without_collections():
             trace = Trace(record, self.dynamic)
             try:
                 return self._trace_once(trace, frame)

@@ -56,6 +56,7 @@ class Ending:
 
     def breaks(self) -> None:
         """Before the instruction that runs next in the top frame. Raises SkipFrame where going on is impossible."""
+        self._refuse_inside_device_block()
         tx = self.tx
         instruction = tx.body.instructions[tx.next]
         count = self._check(instruction)
@@ -80,6 +81,12 @@ class Ending:
             self.out.value(value)
         self._let_go(homes, [*slots, *peeked])
         GoingOn(tx, self.emit, self.out, slots, peeked, homes, held, handled is not None, self.trace.resumes).run(instruction)
+
+    def _refuse_inside_device_block(self) -> None:
+        """In the graph such a block is an argument of operations; for what runs outside, it must be entered for real."""
+        if self.trace.devices:
+            device, step = self.trace.devices[0]
+            raise BreakGraph("unsupported-context", f"the graph breaks inside a block of torch.device('{device}')", at=step)
 
     def _slot(self, value: VariableTracker) -> Slot:
         """Where a value of the stack is kept until the resumption."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx
 
+from .. import _torch
 from ..provenance import UserLine, trail
-from .breaks import BreakGraph
+from .breaks import BreakGraph, SkipFrame
 from .failures import explain_failure
 from .modules import TABLES
 from .source import ItemSource, ModuleTableSource
@@ -73,6 +74,7 @@ class GraphBuilder:
         self.inputs: list[GraphInput] = []
         self._tensors: dict[int, VariableTracker] = {}  # id of a fake tensor -> its tracker: x.add_(1) is x
         self._last_placeholder: torch.fx.Node | None = None
+        self.unwatched: list[tuple[Any, int]] = []  # tensors whose `.data` was read, and their version then
 
     # -- inputs -------------------------------------------------------------------------------------------------------
 
@@ -108,7 +110,11 @@ class GraphBuilder:
         tx = self.trace.current
         in_args = tuple(tx.realize(a).proxy(tx) for a in args)
         in_kwargs = {k: tx.realize(v).proxy(tx) for k, v in kwargs.items()}
+        if self.trace.devices and in_kwargs.get("device") is None and target in _torch.device_constructors():
+            in_kwargs["device"] = self.trace.devices[-1][0]
         example = self._run(kind, target, in_args, in_kwargs)
+        if self.unwatched:
+            self._refuse_unwatched_changes()
         if example is None:  # done for its effect
             self.node(kind, target, in_args, in_kwargs, None)
         if _is_plain(example):
@@ -133,10 +139,16 @@ class GraphBuilder:
                 if kind == "call_method":
                     return getattr(run_args[0], target)(*run_args[1:], **run_kwargs)
                 return target(*run_args, **run_kwargs)
-        except BreakGraph:
+        except (BreakGraph, SkipFrame):
             raise
         except Exception as error:
             raise explain_failure(error, target) from error
+
+    def _refuse_unwatched_changes(self) -> None:
+        """A change through `.data` of what autograd saved before: only eager has the memory that it goes on to use."""
+        for tensor, version in self.unwatched:
+            if tensor.example._version != version and any(_is_differentiable(user) for user in tensor.node.users):
+                raise SkipFrame(f"{tensor.describe()}.data is changed in place after gradients were asked for")
 
     def result(self, node: torch.fx.Node, example: Any) -> VariableTracker:
         """The tracker of a node's value; parts of tuples become getitem nodes."""
@@ -172,6 +184,8 @@ class GraphBuilder:
             self.fx.erase_node(given.node)
             self.inputs.remove(given)
         for given in self.inputs:
+            if given.written and given.value.is_inference() and not torch.is_inference_mode_enabled():
+                raise SkipFrame("an inference tensor is changed in place, which eager refuses")
             given.restore(self.trace.fake)
         return torch.fx.GraphModule({}, self.fx)
 
@@ -197,6 +211,11 @@ def example_of(node: torch.fx.Node) -> Any:
 def line_of(node: torch.fx.Node) -> UserLine | None:
     lines = node.meta.get("lines")
     return lines[0] if lines else None
+
+
+def _is_differentiable(node: torch.fx.Node) -> bool:
+    values = node.meta["example_value"]
+    return any(isinstance(v, torch.Tensor) and v.requires_grad for v in (values if isinstance(values, (tuple, list)) else (values,)))
 
 
 def _is_unread_item(node: torch.fx.Node) -> bool:

@@ -42,7 +42,7 @@ _OURS = __name__.rpartition(".")[0].rpartition(".")[0] + "."  # fuselab.toolkit.
 def refusal(fn: FunctionType) -> tuple[str, str] | None:
     """Why `fn` is not inlined: (id of the break, reason), or None."""
     name = fn.__qualname__
-    if fn is marks.graph_break:
+    if fn is marks.graph_break or is_peers_break(fn):
         return "requested", "graph_break() is called"
     if marks.is_disabled(fn):
         return "disabled", f"{name} is marked with disable"
@@ -55,11 +55,20 @@ def refusal(fn: FunctionType) -> tuple[str, str] | None:
 
 
 def unpatched(fn: FunctionType) -> FunctionType | None:
-    """The function behind the wrapper that torch.compile, once used in the process, puts round nn.Module.__init__ and __setstate__ for its own books."""
-    if fn.__globals__.get("__name__") != "torch._dynamo.mutation_guard" or not fn.__closure__:
+    """The function behind a wrapper that is there for the peer: the one that torch.compile, once used in the process, puts round
+    nn.Module.__init__ and __setstate__ for its own books, and the one that keeps it out of methods of optimizers."""
+    module = fn.__globals__.get("__name__")
+    if module not in ("torch._dynamo.mutation_guard", "torch._compile") or not fn.__closure__:
         return None
     inner = fn.__closure__[0].cell_contents
-    return inner if isinstance(inner, FunctionType) else None
+    if not isinstance(inner, FunctionType) or (module == "torch._compile" and not _below(inner.__module__ or "", ("torch.optim",))):
+        return None
+    return inner
+
+
+def is_peers_break(fn: FunctionType) -> bool:
+    """torch._dynamo.graph_break, which torch's optimizers call to spare the peer's next stage some work."""
+    return fn.__name__ == "graph_break" and fn.__globals__.get("__name__") == "torch._dynamo.decorators"
 
 
 def is_machinery(path: str) -> bool:

@@ -78,7 +78,7 @@ FOLDED: frozenset[Any] = frozenset({
     torch.backends.cuda.math_sdp_enabled, torch._C._get_cudnn_enabled, torch.is_deterministic_algorithms_warn_only_enabled,
     torch.get_device_module,
     torch._C._get_autograd_fallback_mode, torch.cuda.get_device_name, torch.distributed.is_available, torch.distributed.is_initialized,
-    torch.amp.is_autocast_available, torch._C._is_any_autocast_enabled, torch.get_default_device,
+    torch.amp.is_autocast_available, torch._C._is_any_autocast_enabled,
 })  # fmt: skip
 
 # -- questions about one tensor -------------------------------------------------------------------------------------------
@@ -90,6 +90,7 @@ torch.is_conj: "is_conj",
 # -- breaks -----------------------------------------------------------------------------------------------------------------
 
 _VALUE, _SHAPE, _STATE = "data-dependent-value", "data-dependent-shape", "random-state"
+_QUANTIZED = ("unsupported-operation", "a quantized tensor is made, which fake tensors know nothing of")
 BREAKS: dict[Any, tuple[str, str]] = {
     torch.manual_seed: (_STATE, "torch.manual_seed() sets the random state"),
     torch.seed: (_STATE, "torch.seed() sets the random state"),
@@ -114,6 +115,11 @@ BREAKS: dict[Any, tuple[str, str]] = {
     torch.allclose: (_VALUE, "torch.allclose() compares values"),
     torch.is_nonzero: (_VALUE, "torch.is_nonzero() reads a value"),
     torch.compile: ("unsupported-call", "torch.compile() is called"),
+    torch.quantize_per_tensor: _QUANTIZED,
+    torch.quantize_per_tensor_dynamic: _QUANTIZED,
+    torch.quantize_per_channel: _QUANTIZED,
+    torch._empty_affine_quantized: _QUANTIZED,
+    torch._empty_per_channel_affine_quantized: _QUANTIZED,
 }  # fmt: skip
 
 # Python functions in the namespaces that are seen through rather than put in the graph, and classes' helpers.

@@ -69,6 +69,7 @@ class Trace:
         self.resumes: list[CodeType] = []
         self.state_at_start = TorchState.now()
         self.grad_at_start = self.state_at_start.grad
+        self.devices: list[tuple[torch.device, int]] = []  # open torch.device blocks, and the steps at which they were entered
         self.classes: set[type] = set()  # those whose attributes are guarded
 
     def release(self) -> None:

@@ -220,11 +220,17 @@ def extern_group(buffer: Buffer, order: int) -> ExternSchedulerNode:
 
 
 def link(groups: list[Group], told: Mapping[sympy.Symbol, str] | None = None) -> None:
-    """Who must run before whom: in program order, a read follows the last write, a write follows the reads and the write before it.
+    """Who must run before whom: in program order, a read follows the last write, a write follows the reads and the write before it; who
+    draws random numbers follows who drew before.
     `told`: sizes that only an operation's result tells, and that buffer; whoever needs such a size follows it."""
     writer: dict[str, Group] = {}
     readers: dict[str, list[Group]] = {}
+    drew: Group | None = None
     for group in groups:
+        if isinstance(group, ExternSchedulerNode) and getattr(group.buffer, "random", False):
+            if drew is not None:
+                _precede(drew, group)
+            drew = group
         for size in _symbols(group) & told.keys() if told else ():
             if told[size] in writer:  # type: ignore[index]
                 _precede(writer[told[size]], group)  # type: ignore[index]

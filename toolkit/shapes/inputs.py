@@ -19,7 +19,7 @@ Dynamic = Literal["static", "dynamic", "auto"]
 def fakify(
     mode: FakeMode, tensor: torch.Tensor, source_text: str = "", dynamic: Mapping[int, Dynamic] | None = None, handle: Any = None
 ) -> FakeTensor:
-    """A fake twin of `tensor`: same sizes, strides, dtype, device, requires_grad, leaf or not; inputs that share memory have twins that do.
+    """A fake twin of `tensor`, never an inference tensor (versions tell the trace of changes): same sizes, strides, dtype, device, requires_grad, leaf or not; inputs that share memory have twins that do.
 
     `dynamic[dim]`: "static" (a number, the default), "dynamic" (a symbol of its own), "auto" (a symbol shared by sizes that are equal now).
     Sizes 0 and 1 are always numbers. Tensors that are not plain strided ones go through torch's converter, with static sizes."""
@@ -28,13 +28,14 @@ def fakify(
     if not plain(tensor):
         return mode.from_tensor(tensor, static_shapes=True, source=Named(source_text or "input"))
     symbolic = {d: how for d, how in (dynamic or {}).items() if how != "static" and tensor.size(d) > 1}
-    with torch._C._DisableTorchDispatch():
+    with torch.inference_mode(False), torch._C._DisableTorchDispatch():
         elem = static_meta(tensor, mode.shape_env.storages)
         if symbolic:
             elem = _symbolic_meta(mode, tensor, source_text, symbolic, handle)
         fake = fake_of(mode, elem, tensor.device)
     fake._fuselab_storage = storage_key(tensor)
-    return like_autograd(fake, tensor)
+    with torch.inference_mode(False):
+        return like_autograd(fake, tensor)
 
 
 def storage_of(tensor: torch.Tensor) -> int:

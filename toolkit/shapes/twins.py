@@ -19,7 +19,6 @@ def plain(tensor: torch.Tensor) -> bool:
         and not tensor.is_quantized
         and not tensor.is_conj()
         and not tensor.is_neg()
-        and not tensor.is_inference()
         and tensor.device.type != "meta"
     )
 

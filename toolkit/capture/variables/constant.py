@@ -79,6 +79,9 @@ class ConstantVariable(VariableTracker):
         """`join` takes any iterable, `format` any objects; what is then still unknown (a tensor in a text) breaks the graph."""
         from .text import python_value, shown
 
+        if isinstance(self.value, torch.device) and name in ("__enter__", "__exit__"):
+            return tx.call(tx.wrap_constant(getattr(torch.device, name)), [self, *args], kwargs)
+
         if name == "join" and len(args) == 1 and isinstance(self.value, (str, bytes)):
             from .containers import TupleVariable
 

@@ -68,6 +68,27 @@ _STATE = (
 )
 torch_calls.RULES.update({function: changes_state(function) for function in _STATE})
 
+def _enter_device(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """`with torch.device(...)`: until it is left, functions that make tensors get the device as an argument."""
+    tx.trace.devices.append((args[0].constant(), tx.trace.step))
+    return args[0]
+
+
+def _leave_device(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if not tx.trace.devices:
+        tx.break_graph("unsupported-context", "a torch.device block is left that was entered before")
+    tx.trace.devices.pop()
+    return tx.wrap_constant(None)
+
+
+def _default_device(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+    return tx.wrap_constant(tx.trace.devices[-1][0] if tx.trace.devices else torch.get_default_device())
+
+
+torch_calls.RULES.update(
+    {torch.device.__enter__: _enter_device, torch.device.__exit__: _leave_device, torch.get_default_device: _default_device}
+)
+
 # What the code of torch's context managers asks, answered once and for all.
 _ASKED = (torch._C._get_privateuse1_backend_name, torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack)
 

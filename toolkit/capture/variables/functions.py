@@ -23,7 +23,7 @@ from .. import marks
 from ..binding import Parameters, bind
 from ..effects import DELETED
 from ..guards import GuardKind
-from ..inlining import refusal, unpatched
+from ..inlining import is_peers_break, refusal, unpatched
 from ..source import (
     AttrSource,
     ConstSource,
@@ -187,11 +187,13 @@ class UserFunctionVariable(FunctionVariable):
             answer = CODE_RULES[self.code](tx, self, *[tx.realize(a) for a in args], **kwargs)
         if answer is not None:
             return answer
+        inner = unpatched(self.fn)
+        if inner is not None:
+            return tx.call(tx.wrap_constant(inner), args, kwargs)
+        if is_peers_break(self.fn) and tx.namespace.get("__name__") == "torch.optim.optimizer":
+            return tx.wrap_constant(None)
         refused = refusal(self.fn)
         if refused is not None:
-            inner = unpatched(self.fn)
-            if inner is not None:
-                return tx.call(tx.wrap_constant(inner), args, kwargs)
             tx.break_graph(*refused)
         return super().call(tx, args, kwargs)
 

@@ -48,7 +48,6 @@ METADATA = frozenset(
         "is_nested",
         "is_leaf",
         "itemsize",
-        "names",
         "is_vulkan",
         "is_ipu",
         "is_xla",
@@ -105,8 +104,15 @@ class TensorVariable(VariableTracker):
         if name in VIEWS:
             return tx.graph.call_function(getattr, [self, ConstantVariable(name)])
         if name == "data":
-            return tx.graph.call_method("detach", [self])
+            return self._data(tx)
         return self._other_attr(tx, name)
+
+    def _data(self, tx: Interpreter) -> VariableTracker:
+        """As detach(), until it is changed in place: autograd would not notice that change, and use what it saved as it is then."""
+        made = tx.graph.call_method("detach", [self])
+        if self.example.requires_grad and isinstance(made, TensorVariable):
+            tx.graph.unwatched.append((self, made.example._version))
+        return made
 
     def _other_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         if name in ("grad", "grad_fn", "_base"):

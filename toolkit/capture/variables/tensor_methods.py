@@ -109,15 +109,20 @@ def hash_(tx: Interpreter, tensor: TensorVariable) -> VariableTracker | None:
     return tx.break_graph("unsupported-call", "the hash of a tensor is taken")
 
 
+def is_inference(tx: Interpreter, tensor: TensorVariable) -> VariableTracker | None:
+    """Twins of inputs never are."""
+    return ConstantVariable((tensor.example if tensor.value is None else tensor.value).is_inference())
+
+
 METHODS: dict[str, Rule] = {
     "size": size, "stride": stride, "numel": numel, "nelement": numel, "dim": dim, "ndimension": dim, "type": type_,
     "requires_grad_": requires_grad_,
+    "is_inference": is_inference,
     "__len__": lambda tx, tensor: tx.length(tensor), "__iter__": lambda tx, tensor: tensor.iterate(tx), "__bool__": lambda tx,
     tensor: tx.wrap_constant(tensor.truth(tx)),
     "__getitem__": item("__getitem__"), "__setitem__": item("__setitem__"), "__hash__": hash_,
     **{name: folded(name) for name in ("is_floating_point", "is_complex", "is_signed", "element_size", "get_device", "is_contiguous",
-    "is_inference",
-                                       "is_conj", "is_neg", "is_same_size_", "has_names", "is_pinned", "is_shared")},
+    "is_conj", "is_neg", "is_same_size_", "has_names", "is_pinned", "is_shared")},
 }  # fmt: skip
 
 _VALUE = "data-dependent-value"

@@ -48,6 +48,7 @@ def handlers() -> tuple[Handler, ...]:
         namespaces,
         numpy_values,
         opaque,
+        optimizers,
         scans,
         scopes,
         stdlib,

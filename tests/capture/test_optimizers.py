@@ -1,0 +1,70 @@
+"""Steps of torch's optimizers are one graph, and train as in eager."""
+
+import copy
+
+import pytest
+import torch
+from eager import Captured, same
+from torch import nn
+
+import fuselab
+
+KINDS = {
+    "sgd": (torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.01}),
+    "adam": (torch.optim.Adam, {}),
+    "adam over lists": (torch.optim.Adam, {"foreach": True}),
+    "adam fused": (torch.optim.AdamW, {"fused": True}),
+    "adam with a tensor for lr": (torch.optim.Adam, {"lr": torch.tensor(0.01)}),
+    "adamax over lists": (torch.optim.Adamax, {"foreach": True}),
+    "nadam over lists": (torch.optim.NAdam, {"foreach": True}),
+    "adagrad": (torch.optim.Adagrad, {"lr_decay": 0.1}),
+    "rmsprop": (torch.optim.RMSprop, {"centered": True, "maximize": True}),
+}
+
+
+def trained(kind: str, compile):
+    torch.manual_seed(0)
+    parameters = [nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(4))]
+    cls, options = KINDS[kind]
+    optimizer = cls(parameters, **copy.deepcopy(options))
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    step = compile(optimizer.step)
+    for turn in range(4):
+        for p in parameters:
+            p.grad = torch.randn_like(p)
+        step()
+        if turn == 2:
+            schedule.step()
+    return [p.detach() for p in parameters], optimizer.state_dict()["state"], step
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_is_one_graph(kind):
+    expected, state, _ = trained(kind, lambda step: step)
+    found, captured_state, captured = trained(kind, lambda step: Captured(step, fullgraph=True))
+    assert same(found, expected)
+    assert all(same(captured_state[i], state[i]) for i in state)
+    assert captured.breaks == []
+
+
+def test_a_whole_training_step_breaks_at_backward_only():
+    def build():
+        torch.manual_seed(0)
+        net = nn.Linear(4, 2)
+        optimizer = torch.optim.Adam(net.parameters())
+
+        def train(x):
+            optimizer.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return net, train
+
+    xs = [torch.randn(3, 4) for _ in range(3)]
+    net, train = build()
+    twin, captured = (lambda net, train: (net, fuselab.compile(train, backend="aot_eager")))(*build())
+    assert same([captured(x) for x in xs], [train(x) for x in xs])
+    assert same([p.detach() for p in twin.parameters()], [p.detach() for p in net.parameters()])
+    assert {b.reason for b in captured.breaks} == {".backward() is called"}

@@ -1,0 +1,67 @@
+"""What the optimizers of torch.optim do otherwise when they are compiled: numbers that change from step to step stay tensors.
+
+`_get_value` then gives the tensor instead of its number (in double precision, as the number would be), and lists of such tensors
+reach operators that take lists of numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch.optim import optimizer
+
+from .. import torch_calls
+from .base import Args, Kwargs, VariableTracker
+from .constant import ConstantVariable
+from .containers import ListVariable, SequenceVariable
+from .rules import rule
+from .tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+
+
+@rule(optimizer._get_value)  # type: ignore[attr-defined]
+def _get_value(tx: Interpreter, x: VariableTracker) -> VariableTracker:
+    if not isinstance(x, TensorVariable) or not x.example.is_floating_point():
+        return x
+    return tx.graph.call_method("to", [x, ConstantVariable(torch.float64)])
+
+
+def _scaled(quotient: bool, in_place: bool) -> torch_calls.Rule:
+    """_foreach_addcdiv and its family, if the scalars are tensors: self + scalar * first (/ or *) second, one by one."""
+
+    def rule(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        given = dict(zip(("self", "tensor1", "tensor2", "scalars"), args, strict=False)) | kwargs
+        scalars = given.get("scalars")
+        if scalars is None or not _has_tensors(tx, scalars):
+            return None
+        columns = [tx.unpack(given[name]) for name in ("self", "tensor1", "tensor2", "scalars")]
+        made = [_one(tx, row, quotient, in_place) for row in zip(*columns, strict=True)]
+        return ConstantVariable(None) if in_place else ListVariable(made)
+
+    return rule
+
+
+def _one(tx: Interpreter, row: tuple[VariableTracker, ...], quotient: bool, in_place: bool) -> VariableTracker:
+    to, first, second, scalar = row
+    term = tx.graph.call_method("mul", [first, scalar])
+    term = tx.graph.call_method("div" if quotient else "mul", [term, second])
+    return tx.graph.call_method("add_" if in_place else "add", [to, term])
+
+
+def _has_tensors(tx: Interpreter, scalars: VariableTracker) -> bool:
+    if isinstance(scalars, TensorVariable):
+        return True
+    return isinstance(scalars, SequenceVariable) and any(isinstance(s, TensorVariable) for s in scalars.unpack(tx))
+
+
+_FAMILY: dict[Callable[..., object], torch_calls.Rule] = {
+    torch._foreach_addcdiv: _scaled(True, False),
+    torch._foreach_addcdiv_: _scaled(True, True),
+    torch._foreach_addcmul: _scaled(False, False),
+    torch._foreach_addcmul_: _scaled(False, True),
+}
+torch_calls.RULES.update(_FAMILY)
