@@ -26,6 +26,7 @@ typedef __SIZE_TYPE__ size_t;
 extern "C" void* aligned_alloc(size_t, size_t) noexcept;
 extern "C" void free(void*) noexcept;
 extern "C" int omp_get_thread_num(void) noexcept;
+extern "C" int omp_get_num_threads(void) noexcept;
 #if defined(__AVX512F__)
 enum { LANES = 16, TALL = 12 };
 #elif defined(__AVX__)
@@ -185,19 +186,23 @@ template <bool TURNED> static const char* product_rows_once(
     #pragma omp for schedule(static)
     for (int64_t p = 0; p < panels; p++) product_pack(b + p * WIDE * cs, cs, ks, B - p * WIDE, K, space + p * WIDE * K);
     alignas(LINE) float tile[PANELS][(BAND + LANES) * WIDE];
-    #pragma omp for schedule(static)
-    for (int64_t i = 0; i < A; i += BAND) {
-      const int64_t band = least(A - i, BAND);
-      for (int64_t first = 0; first < panels; first += PANELS) {
-        const int64_t last = least(first + PANELS, panels);
-        Ahead ahead = {(const char*)(a + (i + band) * rs), rs * 4, K * 4, first ? 0 : least(A - i - band, BAND), TALL * CHUNK * 4 / LINE / (last - first) + 1, 0, 0};
-        for (int64_t k = 0; k < K; k += DEEP)
-          for (int64_t p = first; p < last; p++)
-            (B - p * WIDE <= LANES ? product_band<1> : product_band<2>)(a + i * rs + k, rs, band, space + p * WIDE * K + k * WIDE, least(K - k, DEEP), tile[p - first], k > 0, &ahead);
-        for (int64_t p = first; p < last; p++) {
-          const int64_t j = p * WIDE, width = least(B - j, WIDE);
-          if (TURNED) product_finish<true>(tile[p - first], band, width, out + j * A + i, A, bias ? bias + i : bias);
-          else product_finish<false>(tile[p - first], band, width, out + i * B + j, B, bias ? bias + j : bias);
+    const int64_t threads = omp_get_num_threads(), tiles = (A + TALL - 1) / TALL;
+    #pragma omp for schedule(static, 1)
+    for (int64_t t = 0; t < threads; t++) {
+      const int64_t end = least(A, tiles * (t + 1) / threads * TALL);
+      for (int64_t i = tiles * t / threads * TALL; i < end; i += BAND) {
+        const int64_t band = least(end - i, BAND);
+        for (int64_t first = 0; first < panels; first += PANELS) {
+          const int64_t last = least(first + PANELS, panels);
+          Ahead ahead = {(const char*)(a + (i + band) * rs), rs * 4, K * 4, first ? 0 : least(end - i - band, BAND), TALL * CHUNK * 4 / LINE / (last - first) + 1, 0, 0};
+          for (int64_t k = 0; k < K; k += DEEP)
+            for (int64_t p = first; p < last; p++)
+              (B - p * WIDE <= LANES ? product_band<1> : product_band<2>)(a + i * rs + k, rs, band, space + p * WIDE * K + k * WIDE, least(K - k, DEEP), tile[p - first], k > 0, &ahead);
+          for (int64_t p = first; p < last; p++) {
+            const int64_t j = p * WIDE, width = least(B - j, WIDE);
+            if (TURNED) product_finish<true>(tile[p - first], band, width, out + j * A + i, A, bias ? bias + i : bias);
+            else product_finish<false>(tile[p - first], band, width, out + i * B + j, B, bias ? bias + j : bias);
+          }
         }
       }
     }
@@ -205,23 +210,26 @@ template <bool TURNED> static const char* product_rows_once(
   free(space);
   return nullptr;
 }
-// More rows in x, as they lie: each thread copies a panel of w when it gets there.
+// More rows in x, as they lie: each thread copies a panel of w when it gets there. Few panels are shared by threads, each with a part of x.
 static const char* product_many(
     const float* x, int64_t xs, int64_t M, const float* w, int64_t ws, int64_t N, int64_t K, const float* bias, float* out) {
-  const int64_t panels = (N + WIDE - 1) / WIDE;
-  float* space = (float*)aligned_alloc(LINE, omp_get_max_threads() * WIDE * K * sizeof(float));
+  const int64_t panels = (N + WIDE - 1) / WIDE, tiles = (M + TALL - 1) / TALL, most = omp_get_max_threads();
+  const int64_t parts = panels >= 8 * most ? 1 : least((8 * most + panels - 1) / panels, (tiles + 3) / 4);
+  float* space = (float*)aligned_alloc(LINE, most * WIDE * K * sizeof(float));
   if (!space) return "out of memory";
   #pragma omp parallel
   {
     float* panel = space + omp_get_thread_num() * WIDE * K;
     alignas(LINE) float tile[(BAND + LANES) * WIDE];
+    int64_t packed = -1;
     #pragma omp for schedule(static)
-    for (int64_t p = 0; p < panels; p++) {
-      const int64_t j = p * WIDE;
-      product_pack(w + j * ws, ws, 1, N - j, K, panel);
-      Ahead ahead = {(const char*)(w + (j + WIDE) * ws), ws * 4, K * 4, N - j - WIDE < 0 ? 0 : least(N - j - WIDE, WIDE), 2 * WIDE * TALL * CHUNK * 4 / LINE / M + 1, 0, 0};
-      for (int64_t i = 0; i < M; i += BAND) {
-        const int64_t band = least(M - i, BAND);
+    for (int64_t n = 0; n < panels * parts; n++) {
+      const int64_t j = n / parts * WIDE, part = n % parts, end = least(M, tiles * (part + 1) / parts * TALL);
+      if (packed != j) product_pack(w + j * ws, ws, 1, N - j, K, panel);
+      packed = j;
+      Ahead ahead = {(const char*)(w + (j + WIDE) * ws), ws * 4, K * 4, part + 1 < parts || N - j - WIDE < 0 ? 0 : least(N - j - WIDE, WIDE), 2 * WIDE * TALL * CHUNK * 4 * parts / LINE / M + 1, 0, 0};
+      for (int64_t i = tiles * part / parts * TALL; i < end; i += BAND) {
+        const int64_t band = least(end - i, BAND);
         for (int64_t k = 0; k < K; k += DEEP)
           (N - j <= LANES ? product_band<1> : product_band<2>)(x + i * xs + k, xs, band, panel + k * WIDE, least(K - k, DEEP), tile, k > 0, &ahead);
         product_finish<false>(tile, band, least(N - j, WIDE), out + i * N + j, N, bias ? bias + j : bias);

@@ -18,9 +18,9 @@ from .table import RULES
 
 aten = torch.ops.aten
 
-FEWEST, FEW, MOST = 24, 160, 512  # rows of x in a linear layer: below FEWEST and from MOST on the library is faster; see Product
+FEWEST, FEW, MOST = 24, 160, 900  # rows of x in a linear layer: below FEWEST and from MOST on the library is faster; see Product
 SMALLEST, LEAST = 32, 1 << 21  # the other two sizes, and multiplications, from which on a kernel of ours pays
-TALLEST, CACHED = 192, 1 << 20  # rows, and bytes of the right operand, that the way "left" pays for
+TALLEST, NARROW = 192, 128  # rows of the left operand, and columns of the right, from and up to which the way "left" pays
 
 
 def multiplied(b: Builder, op: Any, args: Sequence[Any], kwargs: dict[str, Any], val: Any) -> TensorBox:
@@ -54,7 +54,7 @@ def _way_of(a: Any, b: Any, val: torch.Tensor) -> Product | None:
         return None
     if b.stride[0] == 1 and b.stride[1] >= depth:
         return Product("few" if rows < FEW else "many") if FEWEST <= rows < MOST else None
-    small = rows >= TALLEST and depth * columns * 4 <= CACHED
+    small = rows >= TALLEST and columns <= NARROW
     return Product("left") if small and b.stride[1] == 1 and b.stride[0] >= columns else None
 
 
