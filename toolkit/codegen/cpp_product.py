@@ -186,11 +186,13 @@ template <bool TURNED> static const char* product_rows_once(
     #pragma omp for schedule(static)
     for (int64_t p = 0; p < panels; p++) product_pack(b + p * WIDE * cs, cs, ks, B - p * WIDE, K, space + p * WIDE * K);
     alignas(LINE) float tile[PANELS][(BAND + LANES) * WIDE];
-    const int64_t threads = omp_get_num_threads(), tiles = (A + TALL - 1) / TALL;
+    const int64_t threads = omp_get_num_threads(), bands = (A + BAND - 1) / BAND, each = (bands + threads - 1) / threads;
+    const int64_t unit = each * threads * BAND * 16 > A * 17 ? TALL : BAND;  // whole bands keep vectors of `out` aligned, if that is fair
+    const int64_t units = (A + unit - 1) / unit;
     #pragma omp for schedule(static, 1)
     for (int64_t t = 0; t < threads; t++) {
-      const int64_t end = least(A, tiles * (t + 1) / threads * TALL);
-      for (int64_t i = tiles * t / threads * TALL; i < end; i += BAND) {
+      const int64_t end = least(A, units * (t + 1) / threads * unit);
+      for (int64_t i = units * t / threads * unit; i < end; i += BAND) {
         const int64_t band = least(end - i, BAND);
         for (int64_t first = 0; first < panels; first += PANELS) {
           const int64_t last = least(first + PANELS, panels);
