@@ -46,3 +46,47 @@ def test_a_write_into_an_expanded_input_is_left_to_eager():
     made = [torch.zeros(2, dtype=torch.int8).expand(5, 2) for _ in range(2)]
     assert torch.equal(fuselab.compile(fn)(made[0]), fn(made[1]))
     assert torch.equal(*made)
+
+
+def shifts(x):
+    x[1:] = x[:-1]
+    return x
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.expand(3, 6).add_(1),
+        lambda x: x[1:].copy_(x[:-1]),
+        lambda x: torch.add(x[1:], 1, out=x[:-1]),
+        shifts,
+    ],
+)
+def test_what_eager_refuses_to_write_is_refused(fn):
+    fuselab.reset()
+    for f in (fn, fuselab.compile(fn)):
+        with pytest.raises(RuntimeError, match="unsupported operation"):
+            f(torch.arange(6.0))
+
+
+def test_a_write_through_a_view_of_an_expanded_tensor_is_seen_everywhere():
+    def fn(x):
+        wide = (x + 1).expand(3, 6)
+        wide[0].add_(1)
+        return wide.sum(0)
+
+    fuselab.reset()
+    assert torch.equal(fuselab.compile(fn)(torch.arange(6.0)), fn(torch.arange(6.0)))
+
+
+def test_columns_of_one_matrix_may_be_added_in_place():
+    def fn(x):
+        x[:, 0] += x[:, 1]
+        x += x
+        return x
+
+    fuselab.reset()
+    f = fuselab.compile(fn)
+    assert torch.equal(f(torch.arange(6.0).reshape(3, 2)), fn(torch.arange(6.0).reshape(3, 2)))
+    assert not f.breaks
+    assert len(f.kernels) > 0

@@ -217,7 +217,7 @@ class Grower:
 
     def _write(self, text: str, target: str) -> None:
         """A write is tried on a replay: it must leave everything sound."""
-        if any(n in self.program.rounded for n in self._tensors() if n in text.split("=")[0]):
+        if any(n in self.program.rounded for n in self._tensors() if n in text.split("=", maxsplit=1)[0]):
             return
         trial = Program(self.program.inputs, [*self.program.lines, text], self._tensors())
         try:

@@ -300,8 +300,6 @@ class Planner:
             sharing.setdefault(shapes.storage_of(i.fake), []).append(i)
             if i.reshaped:
                 raise CannotTrace(f"input {i.index} gets another shape or storage in place")
-            if i.mutated and _repeats(i.fake):
-                raise CannotTrace(f"input {i.index}, whose elements share memory, is changed in place")
         for group in sharing.values():
             if len(group) > 1 and any(i.mutated for i in group):
                 raise CannotTrace("inputs that share memory, and one of them is changed in place")
@@ -361,11 +359,6 @@ class Planner:
 
         args = torch.fx.node.map_aggregate(node.args[1:], slotted)
         return node.target, tuple(args), dict(torch.fx.node.map_aggregate(node.kwargs, slotted))  # type: ignore[return-value]
-
-
-def _repeats(x: torch.Tensor) -> bool:
-    """An expanded tensor: several indices, one element."""
-    return any(isinstance(s, int) and s == 0 and n != 1 for s, n in zip(x.stride(), x.shape, strict=True))
 
 
 def view_path(node: Node, root: Node) -> list[Node] | None:

@@ -24,6 +24,7 @@ from ..provenance import UserLine, trail
 from .attributes import replaced
 from .decompositions import is_random, table
 from .functionalize import Input, Plan, Planner, functionalizing, unwrapped, wrap
+from .overlap import Overlaps
 from .recorder import Recorder
 from .substitutes import Substituting
 
@@ -181,7 +182,7 @@ def _interpret(gm: GraphModule, arguments: Sequence[Any], line: _Line) -> list[A
     """Run the torch-level graph on these values, telling `line` where we are."""
     env: dict[Node, Any] = {}
     given = iter(arguments)
-    last = _last_uses(gm)
+    last, overlaps = _last_uses(gm), Overlaps()
     for node in gm.graph.nodes:
         line.enter(node)
         if node.op == "placeholder":
@@ -189,7 +190,8 @@ def _interpret(gm: GraphModule, arguments: Sequence[Any], line: _Line) -> list[A
         elif node.op == "output":
             return flat(torch.fx.node.map_arg(node.args[0], env.__getitem__))
         else:
-            env[node] = _call(gm, node, env)
+            env[node] = _call(gm, node, env, overlaps)
+            overlaps.note(env[node], torch.fx.node.map_arg(node.args, env.__getitem__))
         for dead in last.get(node, ()):
             del env[dead]
     raise CannotTrace("a graph without an output")
@@ -208,11 +210,12 @@ def _last_uses(gm: GraphModule) -> dict[Node, list[Node]]:
     return found
 
 
-def _call(gm: GraphModule, node: Node, env: dict[Node, Any]) -> Any:
+def _call(gm: GraphModule, node: Node, env: dict[Node, Any], overlaps: Overlaps) -> Any:
     if node.op == "get_attr":
         return _attribute(gm, str(node.target))
     args = torch.fx.node.map_arg(node.args, env.__getitem__)
     kwargs = torch.fx.node.map_arg(node.kwargs, env.__getitem__)
+    overlaps.refuse(node.target, args, kwargs)
     if node.op == "call_function":
         return node.target(*args, **kwargs)  # type: ignore[operator]
     if node.op == "call_method":

@@ -18,6 +18,7 @@ from torch.fx import Graph, GraphModule, Node
 from .. import shapes
 from .._torch import FakeTensor, LazyGraphModule, TorchDispatchMode
 from ..errors import CannotTrace
+from . import strides
 
 aten = torch.ops.aten
 Table = Mapping[torch._ops.OpOverload, Callable[..., Any]]
@@ -149,7 +150,7 @@ class Recorder(TorchDispatchMode):
         if rule is not None:
             result = self._decompose(rule, args, kwargs)
             if result is not NotImplemented:
-                return result
+                return self._as_eager(func, args, kwargs, result)
         if func is aten.lift_fresh.default or func is aten.lift.default:
             return self._lift(args[0])
         if _is_composite(func):  # above us autograd or functionalization has taken these apart; those inside a decomposition come here
@@ -162,6 +163,14 @@ class Recorder(TorchDispatchMode):
                 return rule(*args, **kwargs)
         except InPlace:  # one of torch's writes into its own temporaries: then the operation stays whole
             return NotImplemented
+
+    def _as_eager(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        """A decomposition's `result` with the strides that `func` itself gives."""
+        if not strides.is_odd((args, kwargs, result)):
+            return result
+        like = strides.promised(func, args, kwargs, func(*args, **kwargs))
+        with self:
+            return strides.laid_out(result, like)
 
     def _lift(self, value: torch.Tensor) -> torch.Tensor:
         if isinstance(value, FakeTensor):
@@ -179,6 +188,8 @@ class Recorder(TorchDispatchMode):
         if func._schema.is_mutable:
             raise InPlace(f"{func} changes its argument and has no functional form")
         result = func(*args, **kwargs)
+        if strides.is_odd((args, kwargs)):
+            result = strides.promised(func, args, kwargs, result)
         node = self.graph.create_node("call_function", func, self.node_of(args), self.node_of(kwargs), func._opname)
         node.meta.update(val=result, parents=self.parents())
         self._track_result(result, node)

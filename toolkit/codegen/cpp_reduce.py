@@ -260,7 +260,7 @@ class CppReductions(CppNest):
             return self.of_one(dtype, kind, value)
         if kind.startswith("arg"):
             return self._scanned_place(kind[3:], value)
-        wide = torch.float64 if kind in ("sum", "prod") and compute_dtype(dtype) is torch.float32 else compute_dtype(dtype)
+        wide = torch.float64 if kind in ("sum", "prod", "logcumsumexp") and compute_dtype(dtype) is torch.float32 else compute_dtype(dtype)
         initial = {"sum": "0", "prod": "1", "logcumsumexp": "-INFINITY"}.get(kind) or accumulator("", kind, wide).initial
         a = Accumulator(self.fresh("acc"), wide, initial, "", "")
         place = self._carried(a)

@@ -1,0 +1,102 @@
+"""Writes that eager refuses, or that come out in its own way, because elements share memory: an expanded tensor, two windows of one.
+
+Functionalization computes all new values first and knows no such thing; a graph with one of these is left to eager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from .. import shapes
+from .._torch import WeakIdKeyDictionary
+from ..errors import CannotTrace
+from .functionalize import storage_key
+
+AUGMENTED = frozenset("iadd isub imul itruediv ifloordiv imod ipow iand ior ixor imatmul ilshift irshift".split())  # noqa: SIM905
+NO_WRITES = frozenset(
+    "requires_grad_ detach_ t_ transpose_ swapaxes_ swapdims_ unsqueeze_ squeeze_ set_ resize_ resize_as_ rename_ share_memory_".split()  # noqa: SIM905
+)
+
+
+class Overlaps:
+    """Watches the calls of one trace."""
+
+    def __init__(self) -> None:
+        self._windows: Any = WeakIdKeyDictionary()  # views of tensors with a dimension of stride 0
+
+    def refuse(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raises CannotTrace if the call writes where elements share memory."""
+        sources = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        for written in _written(_name(target), args, kwargs):
+            if repeats(written) or written in self._windows:
+                raise CannotTrace("a tensor whose elements share memory is changed in place")
+            if any(_overlaps_partly(written, s) for s in sources):
+                raise CannotTrace("a tensor is changed in place from another window of its own memory")
+
+    def note(self, result: Any, args: tuple[Any, ...]) -> None:
+        """After a call: a view of a tensor whose elements share memory is a window on them."""
+        odd = [t for t in tree_leaves(args) if isinstance(t, torch.Tensor) and (t in self._windows or repeats(t))]
+        for t in tree_leaves(result) if odd else ():
+            if isinstance(t, torch.Tensor) and any(t is not o and storage_key(t) == storage_key(o) for o in odd):
+                self._windows[t] = True
+
+
+def _name(target: Any) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", "")
+
+
+def _written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
+    yield from (t for t in tree_leaves(kwargs.get("out")) if isinstance(t, torch.Tensor))
+    if not args or not isinstance(args[0], torch.Tensor):
+        return
+    if name.strip("_") == "setitem":
+        yield from _picked(args[0], args[1])
+    elif (name.endswith("_") and not name.endswith("__") and name not in NO_WRITES) or name.strip("_") in AUGMENTED:
+        yield args[0]
+
+
+def _picked(x: torch.Tensor, index: Any) -> Iterator[torch.Tensor]:
+    """`x[index]` where that is a view of known sizes; `x` itself where it is not would say too much."""
+    plain = index if isinstance(index, tuple) else (index,)
+    if all(i is None or i is Ellipsis or isinstance(i, int | slice) for i in plain) and not x._has_symbolic_sizes_strides:
+        yield x[index]
+
+
+def repeats(x: torch.Tensor) -> bool:
+    """Several indices, one element: a dimension of stride 0."""
+    if x.layout is not torch.strided:
+        return False
+    return any(isinstance(s, int) and s == 0 and n != 1 for s, n in zip(x.stride(), x.shape, strict=True))
+
+
+def _overlaps_partly(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """As ATen sees it: dense windows of one storage that meet without being the same."""
+    if a is b or a.layout is not torch.strided or b.layout is not torch.strided or storage_key(a) != storage_key(b):
+        return False
+    if not (_dense(a) and _dense(b)):
+        return False
+    (first, end), (other, other_end) = _span(a), _span(b)
+    if (first, end) == (other, other_end):
+        return a.stride() != b.stride()
+    return first < other_end and other < end
+
+
+def _dense(x: torch.Tensor) -> bool:
+    step = 1
+    for s, n in sorted((shapes.hint(s), shapes.hint(n)) for s, n in zip(x.stride(), x.shape, strict=True)):
+        if n != 1 and s != step:
+            return False
+        step *= n
+    return step > 0
+
+
+def _span(x: torch.Tensor) -> tuple[int, int]:
+    start = shapes.hint(x.storage_offset()) * x.element_size()
+    count = 1
+    for n in x.shape:
+        count *= shapes.hint(n)
+    return start, start + count * x.element_size()

@@ -1,0 +1,152 @@
+"""Eager's strides, where a decomposition or torch's own fake kernel would give others.
+
+Contiguous inputs give contiguous results either way, so only calls that meet other layouts are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+from .. import shapes
+
+aten = torch.ops.aten
+Strides = tuple[Any, ...]
+
+
+def is_odd(values: Any) -> bool:
+    """Some tensor among `values` is not contiguous."""
+    return any(isinstance(t, Tensor) and t.layout is torch.strided and not t.is_contiguous() for t in tree_leaves(values))
+
+
+def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strides] | None:
+    """A result of `func` -> its strides in eager, for the operations whose fake kernels err; None: believe these."""
+    rule = _RULES.get(func)
+    if rule is not None:
+        return lambda result: rule(args[0], result)
+    if torch.Tag.pointwise in func.tags or func is aten.native_dropout_backward.default:
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        return lambda result: elementwise(tensors, result.shape)
+    return None
+
+
+def elementwise(tensors: Sequence[Tensor], shape: Sequence[Any]) -> Strides:
+    """What TensorIterator allocates: the dimensions in the order in which the operands, the first one first, step through memory."""
+    rank, sizes = len(shape), [shapes.hint(n) for n in shape]
+    steps = [_steps(t, sizes) for t in tensors]
+    order = list(range(rank))[::-1]  # fastest first
+    for i in range(1, rank):
+        at = i
+        for j in range(i - 1, -1, -1):
+            sign = _compared(steps, sizes, order[j], order[at])
+            if sign > 0:
+                order[j], order[at], at = order[at], order[j], j
+            elif sign < 0:
+                break
+    return _dense(order, shape)
+
+
+def _steps(t: Tensor, sizes: Sequence[int]) -> list[int]:
+    """Strides of `t` broadcast to `sizes`."""
+    skip = len(sizes) - t.dim()
+    own = [0 if n == 1 and sizes[skip + d] != 1 else shapes.hint(s) for d, (n, s) in enumerate(zip(t.shape, t.stride(), strict=True))]
+    return [0] * skip + own
+
+
+def _compared(steps: Sequence[Sequence[int]], sizes: Sequence[int], a: int, b: int) -> int:
+    """1: dimension `b` is the faster one, -1: `a`, 0: nobody says."""
+    for s in steps:
+        if s[a] == 0 or s[b] == 0:
+            continue
+        if s[a] != s[b]:
+            return -1 if s[a] < s[b] else 1
+        if sizes[a] > sizes[b]:
+            return 1
+    return 0
+
+
+def _dense(order: Sequence[int], shape: Sequence[Any]) -> Strides:
+    """Dense strides with the dimensions in this order, fastest first."""
+    strides: list[Any] = [1] * len(shape)
+    step: Any = 1
+    for d in order:
+        strides[d] = step
+        step = step * shape[d]
+    return tuple(strides)
+
+
+def contiguous(x: Tensor, result: Tensor) -> Strides:
+    return _dense(list(range(result.dim()))[::-1], result.shape)
+
+
+def as_images(x: Tensor, result: Tensor) -> Strides:
+    """Channels-last if `x` is that, else contiguous."""
+    if result.dim() == x.dim() and x.dim() in (4, 5) and not x.is_contiguous():
+        last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
+        if x.is_contiguous(memory_format=last):
+            return _dense([1, *range(2, x.dim())[::-1], 0], result.shape)
+    return contiguous(x, result)
+
+
+_RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
+    aten.pow.Scalar: lambda x, result: contiguous(result, result),
+    aten.log_sigmoid_forward.default: contiguous,
+    aten.native_layer_norm.default: contiguous,
+    aten._log_softmax_backward_data.default: contiguous,
+    aten.mse_loss_backward.default: contiguous,
+    aten.smooth_l1_loss_backward.default: contiguous,
+    aten.huber_loss_backward.default: contiguous,
+    aten.normal.Tensor_Tensor: contiguous,
+    aten.channel_shuffle.default: as_images,
+    aten.max_unpool2d.default: as_images,
+    aten.replication_pad2d_backward.default: as_images,
+    aten.native_batch_norm.default: as_images,
+    aten._native_batch_norm_legit_functional.default: as_images,
+    aten._native_batch_norm_legit.no_stats: as_images,
+    aten._native_batch_norm_legit_no_training.default: as_images,
+    aten._batch_norm_with_update_functional.default: as_images,
+    aten._batch_norm_no_update.default: as_images,
+    aten.native_group_norm.default: as_images,
+}
+
+
+def same(a: Tensor, strides: Strides) -> bool:
+    """The strides that matter are these."""
+    return a.numel() == 0 or all(
+        shapes.hint(n) == 1 or shapes.hint(s) == shapes.hint(w) for n, s, w in zip(a.shape, a.stride(), strides, strict=True)
+    )
+
+
+def promised(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
+    """The fake `result` of an operation that stays whole, with eager's strides."""
+    strides = eager_strides(func, args, kwargs)
+
+    def put(t: Any) -> Any:
+        if not isinstance(t, Tensor) or t.layout is not torch.strided or same(t, wanted := strides(t)):  # type: ignore[misc]
+            return t
+        return torch.empty_strided(t.shape, wanted, dtype=t.dtype, device=t.device)
+
+    return result if strides is None else tree_map(put, result)
+
+
+def laid_out(result: Any, like: Any) -> Any:
+    """The decomposed `result`, each tensor with the strides of its twin in `like`: through a contiguous copy, seen in another order."""
+    if isinstance(result, Tensor):
+        return _turned(result, like) if isinstance(like, Tensor) else result
+    if isinstance(result, list | tuple) and isinstance(like, list | tuple) and len(result) == len(like):
+        return type(result)(map(laid_out, result, like))
+    return result
+
+
+def _turned(x: Tensor, like: Tensor) -> Tensor:
+    if x.layout is not torch.strided or x.shape != like.shape or same(x, like.stride()):
+        return x
+    order = sorted(range(x.dim()), key=lambda d: (-shapes.hint(like.stride(d)), d))
+    if not same(like, _dense(order[::-1], like.shape)):
+        return x
+    back = sorted(range(x.dim()), key=order.__getitem__)
+    return aten.permute(aten.clone(aten.permute(x, order), memory_format=torch.contiguous_format), back)
