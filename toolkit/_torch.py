@@ -7,6 +7,7 @@ import ctypes
 import functools
 import importlib
 import itertools
+import logging
 import math
 import operator
 import sys
@@ -65,6 +66,21 @@ def no_translation_validation() -> Iterator[None]:
     finally:
         if sys.modules.get(_VALIDATOR) is stub:
             del sys.modules[_VALIDATOR]
+
+
+@contextlib.contextmanager
+def quiet_fakes() -> Iterator[None]:
+    """torch logs a traceback when a fake kernel fails. The program then runs in eager, which raises what there is to raise; an event says
+    why."""
+    loggers = [logging.getLogger(f"torch.{name}") for name in ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
 
 
 @functools.cache

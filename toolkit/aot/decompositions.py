@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from .._torch import get_decompositions
+from . import strides
 from .recorder import Table
 
 aten = torch.ops.aten
@@ -422,6 +423,11 @@ def convert_element_type(x: Tensor, dtype: torch.dtype) -> Tensor:
     return narrow(x, dtype)
 
 
+@row(torch.ops.prims.copy_strided.default)
+def copy_strided(x: Tensor, stride: Sequence[int]) -> Tensor:
+    return strides.turned(aten.clone(x), [stride])
+
+
 @row(aten.zero.default)
 def zero(x: Tensor) -> Tensor:
     return aten.full_like(x, 0)
@@ -436,12 +442,12 @@ def fill(x: Tensor, value: float) -> Tensor:
 
 TORCHS = """
 _chunk_cat _euclidean_dist _fused_rms_norm _fused_rms_norm_backward _prelu_kernel _prelu_kernel_backward _safe_softmax
-_unsafe_masked_index _unsafe_masked_index_put_accumulate _weight_norm_interface adaptive_max_pool2d adaptive_max_pool3d addcdiv addcmul
+_unsafe_masked_index _unsafe_masked_index_put_accumulate _weight_norm_interface adaptive_max_pool2d adaptive_max_pool3d
 addr affine_grid_generator aminmax binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits block_diag celu
 channel_shuffle col2im cudnn_batch_norm_backward deg2rad diag_embed diagonal_backward dist dot elu elu_backward embedding_dense_backward
 eye floor_divide frac glu glu_backward grid_sampler_2d hann_window hardshrink hardsigmoid hardsigmoid_backward hardswish
-hardswish_backward hardtanh hardtanh_backward heaviside huber_loss huber_loss_backward im2col index_add index_copy index_fill isin
-isneginf isposinf leaky_relu leaky_relu_backward lerp linalg_cross linalg_vector_norm log_sigmoid_backward log_sigmoid_forward logaddexp
+hardswish_backward hardtanh hardtanh_backward heaviside huber_loss huber_loss_backward im2col isin
+isneginf isposinf leaky_relu leaky_relu_backward linalg_cross linalg_vector_norm log_sigmoid_backward log_sigmoid_forward logaddexp
 logaddexp2 logit logit_backward logspace logsumexp masked_fill max_unpool2d max_unpool3d mish mish_backward mse_loss mse_loss_backward
 multi_margin_loss multilabel_margin_loss_forward mv mvlgamma nan_to_num nansum native_dropout_backward native_group_norm_backward
 new_empty new_full nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward norm pixel_shuffle pixel_unshuffle rad2deg

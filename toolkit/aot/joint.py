@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,7 +79,7 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
     recorder = Recorder(mode, table(), line)
     try:
         with (
-            _quiet(),
+            _torch.quiet_fakes(),
             _restored_state(),
             _outside_inference_mode(),
             _torch.without_saved_tensor_hooks(),
@@ -112,20 +111,6 @@ def _refuse_assumptions(mode: Any) -> None:
     assumed = shapes.deferred(mode)
     if assumed:
         raise CannotTrace(f"sizes that only the data knows must satisfy {assumed[0][0]}")
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """torch logs a traceback when a fake kernel fails. The graph then runs in eager, and the event says why."""
-    loggers = [logging.getLogger(f"torch.{name}") for name in ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes")]
-    before = [logger.disabled for logger in loggers]
-    for logger in loggers:
-        logger.disabled = True
-    try:
-        yield
-    finally:
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled
 
 
 def _mode_of(examples: Sequence[Any]) -> Any:

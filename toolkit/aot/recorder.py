@@ -168,9 +168,11 @@ class Recorder(TorchDispatchMode):
         """A decomposition's `result` with the strides that `func` itself gives."""
         if not strides.is_odd((args, kwargs, result)):
             return result
-        like = strides.promised(func, args, kwargs, func(*args, **kwargs))
+        wanted = strides.wanted(func, args, kwargs, result)
+        if wanted is None:
+            return result
         with self:
-            return strides.laid_out(result, like)
+            return strides.turned(result, wanted)
 
     def _lift(self, value: torch.Tensor) -> torch.Tensor:
         if isinstance(value, FakeTensor):

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from .. import shapes
 
@@ -95,6 +95,8 @@ def as_images(x: Tensor, result: Tensor) -> Strides:
 _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
     aten.pow.Scalar: lambda x, result: contiguous(result, result),
     aten.log_sigmoid_forward.default: contiguous,
+    aten.masked_fill.Scalar: contiguous,
+    aten.masked_fill.Tensor: contiguous,
     aten.native_layer_norm.default: contiguous,
     aten._log_softmax_backward_data.default: contiguous,
     aten.mse_loss_backward.default: contiguous,
@@ -114,39 +116,63 @@ _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
 }
 
 
-def same(a: Tensor, strides: Strides) -> bool:
+def same(x: Tensor, stride: Strides) -> bool:
     """The strides that matter are these."""
-    return a.numel() == 0 or all(
-        shapes.hint(n) == 1 or shapes.hint(s) == shapes.hint(w) for n, s, w in zip(a.shape, a.stride(), strides, strict=True)
-    )
+    return _agree(x, x.stride(), stride)
+
+
+def _agree(x: Tensor, a: Strides, b: Strides) -> bool:
+    sizes = [shapes.hint(n) for n in x.shape]
+    return 0 in sizes or all(n == 1 or shapes.hint(s) == shapes.hint(w) for n, s, w in zip(sizes, a, b, strict=True))
 
 
 def promised(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
     """The fake `result` of an operation that stays whole, with eager's strides."""
-    strides = eager_strides(func, args, kwargs)
+    rule = eager_strides(func, args, kwargs)
 
     def put(t: Any) -> Any:
-        if not isinstance(t, Tensor) or t.layout is not torch.strided or same(t, wanted := strides(t)):  # type: ignore[misc]
+        if not isinstance(t, Tensor) or t.layout is not torch.strided or same(t, wanted := rule(t)):  # type: ignore[misc]
             return t
         return torch.empty_strided(t.shape, wanted, dtype=t.dtype, device=t.device)
 
-    return result if strides is None else tree_map(put, result)
+    return result if rule is None else _each(put, result)
 
 
-def laid_out(result: Any, like: Any) -> Any:
-    """The decomposed `result`, each tensor with the strides of its twin in `like`: through a contiguous copy, seen in another order."""
-    if isinstance(result, Tensor):
-        return _turned(result, like) if isinstance(like, Tensor) else result
-    if isinstance(result, list | tuple) and isinstance(like, list | tuple) and len(result) == len(like):
-        return type(result)(map(laid_out, result, like))
-    return result
+def wanted(func: Any, args: Any, kwargs: Any, result: Any) -> list[Strides] | None:
+    """Eager's strides of each tensor of a decomposed `result`: by a rule above, or those that torch's fake kernel of `func` gives."""
+    mine = tree_leaves(result)
+    rule = eager_strides(func, args, kwargs)
+    if not all(map(_is_plain, mine)):
+        return None
+    if rule is not None:
+        return [rule(t) for t in mine]
+    try:
+        like = tree_leaves(func(*args, **kwargs))
+    except Exception:  # it does not take such inputs
+        return None
+    return [t.stride() for t in like] if len(like) == len(mine) and all(map(_is_plain, like)) else None
 
 
-def _turned(x: Tensor, like: Tensor) -> Tensor:
-    if x.layout is not torch.strided or x.shape != like.shape or same(x, like.stride()):
+def turned(result: Any, strides: Sequence[Strides]) -> Any:
+    """`result` with these strides, in order."""
+    given = iter(strides)
+    return _each(lambda t: _turned(t, next(given)), result)
+
+
+def _is_plain(t: Any) -> bool:
+    return isinstance(t, Tensor) and t.layout is torch.strided
+
+
+def _each(change: Callable[[Any], Any], result: Any) -> Any:
+    return tuple(_each(change, r) for r in result) if isinstance(result, list | tuple) else change(result)
+
+
+def _turned(x: Tensor, stride: Strides) -> Tensor:
+    """`x` through a contiguous copy, seen in another order; itself if it lies so, or if no order gives these strides."""
+    if len(stride) != x.dim() or same(x, stride):
         return x
-    order = sorted(range(x.dim()), key=lambda d: (-shapes.hint(like.stride(d)), d))
-    if not same(like, _dense(order[::-1], like.shape)):
+    order = sorted(range(x.dim()), key=lambda d: (-shapes.hint(stride[d]), d))
+    if not _agree(x, stride, _dense(order[::-1], x.shape)):
         return x
     back = sorted(range(x.dim()), key=order.__getitem__)
     return aten.permute(aten.clone(aten.permute(x, order), memory_format=torch.contiguous_format), back)

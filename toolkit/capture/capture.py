@@ -92,7 +92,13 @@ class Capture:
     # -- one attempt --------------------------------------------------------------------------------------------------------
 
     def _attempt(self, frame: FrameView, record: CodeRecord) -> Entry | Skip:
-        with preserved_state(), _torch.without_saved_tensor_hooks(), _deep_recursion(), _without_collections():
+        with (
+            preserved_state(),
+            _torch.without_saved_tensor_hooks(),
+            _torch.quiet_fakes(),
+            _deep_recursion(),
+            _without_collections(),
+        ):
             trace = Trace(record, self.dynamic)
             try:
                 return self._trace_once(trace, frame)

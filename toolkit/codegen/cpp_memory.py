@@ -8,10 +8,11 @@ import sympy
 import torch
 
 from ..loops.index import Expr, symbol
+from ..loops.ops import Check
 from ..loops.trace import Block
 from .cpp_ops import CppOps, call, compute_dtype, ctype, literal
 from .cpp_prelude import C_TYPES, LOW_PRECISION
-from .cpp_text import FIRST_ASSERT, INDEX_ERROR
+from .cpp_text import BOUNDS, FIRST_ASSERT
 from .walk import ATOM, INNERMOST, LANE, UNARY, Written
 from .writer import Writer
 
@@ -100,17 +101,16 @@ class CppMemory(CppOps):
         text = Written(self.expr(expr), torch.int64, ATOM if expr.is_Atom and expr.is_nonnegative else 0, level=self.level_of(expr))
         return text if dtype is torch.int64 else self.to_dtype(text, dtype, torch.int64)
 
-    def indirect_indexing(self, value: Written, size: Expr, check: bool | Literal["strict"] = True) -> sympy.Symbol:
+    def indirect_indexing(self, value: Written, size: Expr, check: Check = True) -> sympy.Symbol:
         value = self.keep(value) if value.strength != ATOM and not check else value
         key = (value.text, size, check)
         if key not in self.at:
             self.at[key] = variable = symbol(self.fresh("at"))
             text, limit = value.text, self.expr(size)
             place, self.depths[variable] = self.place(value.level) if value.level != LANE else (self.out, INNERMOST)
-            if check == "strict":  # negative ones are out of range too
-                place.line(f"const int64_t {variable} = inside({text}, {limit}, {self.bad(INDEX_ERROR)});")
-            elif check:
-                place.line(f"const int64_t {variable} = checked({text}, {limit}, {self.bad(INDEX_ERROR)});")
+            if check:
+                function = "inside" if isinstance(check, str) else "checked"  # negative ones are out of range too, or not
+                place.line(f"const int64_t {variable} = {function}<{BOUNDS[check]}>({text}, {limit}, {self.bad(BOUNDS[check])});")
             else:
                 place.line(f"const int64_t {variable} = {text} + ({text} < 0 ? {limit} : 0);")
         return self.at[key]

@@ -112,7 +112,7 @@ class CppOps(CppText):
         if dtype is BOOL:
             return binary("!=", COMPARISON, x, zero(x.dtype), BOOL)
         if x.dtype in FLOATS and dtype not in FLOATS and dtype.itemsize < 4:
-            x = cast(x, torch.int64)  # out-of-range values keep their low bits, as eager's do
+            x = cast(x, torch.int64 if dtype is torch.uint8 else torch.int32)  # what is out of range keeps these low bits, as in eager
         return cast(x, dtype)
 
     def rounded(self, x: Written, dtype: torch.dtype) -> Written:

@@ -174,12 +174,12 @@ template <class T> static inline void turn(T* to, long to_step, const T* from, l
     for (long c = r < whole_rows ? whole_columns : 0; c < columns; ++c) to[c * to_step + r] = from[r * from_step + c];
 }
 // A loaded index: negative ones count from the end; one out of range sets `bad` and becomes 0.
-static inline long inside(long i, long size, int& bad) {
+template <int code> static inline long inside(long i, long size, int& bad) {
   const bool out = (i < 0) | (i >= size);
-  bad |= out;
+  bad |= out ? code : 0;
   return out ? 0 : i;
 }
-static inline long checked(long i, long size, int& bad) { return inside(i + (i < 0 ? size : 0), size, bad); }
+template <int code> static inline long checked(long i, long size, int& bad) { return inside<code>(i + (i < 0 ? size : 0), size, bad); }
 """
 
 _FLOATING = """\

@@ -14,6 +14,7 @@ import sympy
 import torch
 
 from ..loops.index import Expr
+from ..loops.ops import OUT_OF_BOUNDS, Check
 from ..scheduling.loop_order import Hints
 from ..scheduling.nodes import FusedSchedulerNode
 from ..shapes.text import cpp as index_text
@@ -23,8 +24,9 @@ from .tiling import adds, choose, kept_rows, past_cache
 from .walk import INNERMOST, LANE, UNARY, Walker, Written, joined
 from .writer import Writer
 
-INDEX_ERROR, ZERO_DIVISION, FIRST_ASSERT = 1, 2, 4
-MESSAGES = {INDEX_ERROR: "index out of range in self", ZERO_DIVISION: "ZeroDivisionError"}
+BOUNDS: dict[Check, int] = {"strict": 1, True: 2, "gathered": 4}  # the bits of what went wrong
+ZERO_DIVISION, FIRST_ASSERT = 8, 16
+MESSAGES = {**{code: OUT_OF_BOUNDS[check] for check, code in BOUNDS.items()}, ZERO_DIVISION: "ZeroDivisionError"}
 _NUMBERED = re.compile(r"[a-z][a-z_0-9]*_\d+")
 
 

@@ -16,6 +16,7 @@ import torch
 
 from ..loops.index import Expr, is_constant, symbol
 from ..loops.layout import product
+from ..loops.ops import OUT_OF_BOUNDS, Check
 from ..loops.trace import Block
 from ..provenance import trail
 from ..scheduling.loop_order import Hints, hint, strides
@@ -32,7 +33,6 @@ from .writer import Writer
 
 PERSISTENT = 4096  # most elements of r that a program holds at once
 LOOP_BLOCK = 1024  # elements of r in one step of a loop
-INDEX_ERROR = "index out of range in self"
 NARROW = 2**31 - 1
 
 
@@ -288,15 +288,15 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
         text = self._shaped(expr)
         return Written(f"({text}).to({TYPES[compute_dtype(dtype)]})", compute_dtype(dtype), UNARY)
 
-    def indirect_indexing(self, value: Written, size: Expr, check: bool | Literal["strict"] = True) -> sympy.Symbol:
+    def indirect_indexing(self, value: Written, size: Expr, check: Check = True) -> sympy.Symbol:
         key = (value.text, size, check)
         if key not in self.at:
             self.at[key] = variable = symbol(self.fresh("at"))
             value, limit = self.named(value), self.expr(size)
-            wrapped = value.text if check == "strict" else f"tl.where({value.text} < 0, {value.text} + {limit}, {value.text})"
+            wrapped = value.text if isinstance(check, str) else f"tl.where({value.text} < 0, {value.text} + {limit}, {value.text})"
             self.statement(f"{variable} = {wrapped}")
             if check:
-                self._assert(f"(0 <= {variable}) & ({variable} < {limit})", INDEX_ERROR)
+                self._assert(f"(0 <= {variable}) & ({variable} < {limit})", OUT_OF_BOUNDS[check])
         return self.at[key]
 
     def _assert(self, condition: str, message: str) -> None:

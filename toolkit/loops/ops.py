@@ -20,7 +20,14 @@ import torch
 
 Value = Any
 StoreMode = Literal["atomic_add", "atomic_mul", "atomic_max", "atomic_min"] | None
+Check = bool | Literal["strict", "gathered"]
 ReductionKind = Literal["sum", "prod", "max", "min", "any", "all", "xor_sum", "argmax", "argmin", "welford"]
+
+OUT_OF_BOUNDS: dict[Check, str] = {
+    "strict": "index out of range in self",
+    True: "index is out of bounds for its dimension",
+    "gathered": "an index is out of bounds for its dimension",
+}
 
 
 class Ops(Protocol):
@@ -54,9 +61,10 @@ class Ops(Protocol):
         """Inclusive scan of `value` along the (single) reduction index; the result is defined at every step of it. argmax and argmin
         give the position of the last extreme so far, or of the last NaN; not in Triton."""
 
-    def indirect_indexing(self, value: Value, size: sympy.Expr, check: bool | Literal["strict"] = True) -> sympy.Expr:
+    def indirect_indexing(self, value: Value, size: sympy.Expr, check: Check = True) -> sympy.Expr:
         """A loaded integer as an index expression: negative ones are wrapped by `size`; with `check`, out of range raises as eager does;
-        "strict" does not wrap: negative ones are out of range too (gather, embedding)."""
+        "strict" does not wrap: negative ones are out of range too (embedding); nor does "gathered", which raises RuntimeError where the
+        others raise IndexError (gather, scatter)."""
 
     def masked(self, mask: Value, body: Callable[[], Value], other: float | int | bool) -> Value:
         """`body()` where `mask`, else `other`; loads inside are not done where the mask is false."""

@@ -16,7 +16,7 @@ import sympy
 import torch
 
 from .index import Expr, Sizes, bounds, simplify, symbol
-from .ops import NAMES, ReductionKind, StoreMode, handling, ops
+from .ops import NAMES, Check, ReductionKind, StoreMode, handling, ops
 
 SPECIAL = (  # methods of their own
     "constant", "index_expr", "load", "store", "reduction", "store_reduction", "indirect_indexing", "masked", "lt", "ge", "logical_and",
@@ -131,7 +131,7 @@ class Trace:
         self._write("store_reduction", (name, index, value))
         self.writes.append(Access(name, index, "reduction"))
 
-    def indirect_indexing(self, value: Ref, size: Expr, check: bool | Literal["strict"] = True) -> sympy.Symbol:
+    def indirect_indexing(self, value: Ref, size: Expr, check: Check = True) -> sympy.Symbol:
         ref = self._write("indirect_indexing", (value, size, check))
         loaded = symbol(f"at{ref.number}")
         if loaded not in self.indirect:

@@ -10,7 +10,7 @@ import torch
 
 from ..loops.ir import Buffer, Loops, TensorBox
 from ..loops.layout import ONE, ZERO, Expr, Layout, product
-from ..loops.ops import Index, Value, ops
+from ..loops.ops import Check, Index, Value, ops
 from ..loops.trace import record
 from .build import Builder
 from .pointwise import clone, where
@@ -35,6 +35,8 @@ def embedding(b: Builder, weight: TensorBox, indices: TensorBox, *ignored: Any) 
 
 @lowers("index_select.default")
 def index_select(b: Builder, x: TensorBox, dim: int, indices: TensorBox) -> TensorBox:
+    if indices.dtype not in (torch.int64, torch.int32):
+        return NotImplemented
     if not x.size:
         return clone(b, x)
     dim = wrapped(dim, len(x.size))
@@ -55,7 +57,7 @@ def gather(b: Builder, x: TensorBox, dim: int, indices: TensorBox, sparse_grad: 
     load, at = x.loader(), indices.loader()
 
     def inner(index: Index) -> Value:
-        return load((*index[:dim], ops.indirect_indexing(at(index), x.size[dim], "strict"), *index[dim + 1 :]))
+        return load((*index[:dim], ops.indirect_indexing(at(index), x.size[dim], "gathered"), *index[dim + 1 :]))
 
     return reshaped(b.pointwise(inner, indices.size, x.dtype, (x, indices), x.device, work=2), shape)
 
@@ -142,7 +144,7 @@ def _scattered(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: Any,
     at = indices.loader()
 
     def place(index: Index) -> Index:
-        return (*index[:dim], ops.indirect_indexing(at(index), x.size[dim], "strict"), *index[dim + 1 :])
+        return (*index[:dim], ops.indirect_indexing(at(index), x.size[dim], "gathered"), *index[dim + 1 :])
 
     def write(copy: TensorBox, buffer: Buffer) -> None:
         if not include_self:
@@ -263,11 +265,15 @@ def _along(
     value: Callable[[torch.dtype], Callable[[Index], Value]],
     sources: Sequence[TensorBox],
     mode: Any,
+    check: Check,
     include_self: bool = True,
 ) -> TensorBox:
     """Write whole slices of dimension `dim`: index_add, index_copy, index_fill, index_reduce."""
-    if not x.size or x.dtype.is_complex or not combinable(b, x.dtype, mode):
+    if x.dtype.is_complex or not combinable(b, x.dtype, mode):
         return NotImplemented
+    if not x.size:
+        line = _along(b, reshaped(x, (ONE,)), dim, indices, value, sources, mode, check, include_self)
+        return line if line is NotImplemented else reshaped(line, ())
     dim = wrapped(dim, len(x.size))
     rows = reshaped(indices, (product(indices.size),))
     size = (*x.size[:dim], rows.size[0], *x.size[dim + 1 :])
@@ -276,7 +282,7 @@ def _along(
         at = rows.loader()
 
         def place(index: Index) -> Index:
-            return (*index[:dim], ops.indirect_indexing(at((index[dim],)), x.size[dim], "strict"), *index[dim + 1 :])
+            return (*index[:dim], ops.indirect_indexing(at((index[dim],)), x.size[dim], check), *index[dim + 1 :])
 
         if not include_self:
             b.scatter(buffer, _constant(mode, copy.dtype), size, place, (rows,))
@@ -291,17 +297,17 @@ def _along(
 
 @lowers("index_add.default")
 def index_add(b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: TensorBox, *, alpha: Any = 1) -> TensorBox:
-    if x.dtype is torch.bool or not source.size:
-        return NotImplemented
+    source = reshaped(source, (ONE,)) if not source.size else source
     scaled = source if alpha == 1 else elementwise(b, ops.mul, (source, alpha), source.dtype)
-    return _along(b, x, dim, indices, lambda dtype: operand(scaled, scaled.size, dtype), (scaled,), "atomic_add")
+    return _along(b, x, dim, indices, lambda dtype: operand(scaled, scaled.size, dtype), (scaled,), "atomic_add", "gathered")
 
 
 @lowers("index_copy.default")
 def index_copy(b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: TensorBox) -> TensorBox:
     if len(source.size) != len(x.size):
         return NotImplemented
-    return _along(b, x, dim, indices, lambda dtype: operand(source, source.size, dtype), (source,), None)
+    source = reshaped(source, (ONE,)) if not source.size else source
+    return _along(b, x, dim, indices, lambda dtype: operand(source, source.size, dtype), (source,), None, "strict")
 
 
 @lowers("index_reduce.default")
@@ -310,12 +316,13 @@ def index_reduce(
 ) -> TensorBox:
     if len(source.size) != len(x.size):
         return NotImplemented
+    source = reshaped(source, (ONE,)) if not source.size else source
     wide = cast(b, x, compute_dtype(x.dtype))
-    total = _along(b, wide, dim, indices, lambda dtype: operand(source, source.size, dtype), (source,), MODES[reduce], include_self)
+    total = _along(b, wide, dim, indices, lambda dtype: operand(source, source.size, dtype), (source,), MODES[reduce], "strict", include_self)
     if total is NotImplemented or reduce != "mean":
         return total if total is NotImplemented else cast(b, total, x.dtype)
     ones = full(b, x.size, int(include_self), total.dtype, x.device)
-    counts = _along(b, ones, dim, indices, lambda dtype: lambda index: ops.constant(1, dtype), (), "atomic_add")
+    counts = _along(b, ones, dim, indices, lambda dtype: lambda index: ops.constant(1, dtype), (), "atomic_add", "strict")
     return _averaged(b, total, counts, x.dtype)
 
 
@@ -345,7 +352,7 @@ def put(b: Builder, x: TensorBox, indices: TensorBox, source: TensorBox, accumul
 @lowers("index_fill.int_Scalar", "index_fill.int_Tensor")
 def index_fill(b: Builder, x: TensorBox, dim: int, indices: TensorBox, value: Any) -> TensorBox:
     tensors = (value,) if isinstance(value, TensorBox) else ()
-    return _along(b, x, dim, indices, lambda dtype: operand(value, (), dtype) if not tensors else _zero_rank(value, dtype), tensors, None)
+    return _along(b, x, dim, indices, lambda dtype: operand(value, (), dtype) if not tensors else _zero_rank(value, dtype), tensors, None, True)
 
 
 def _zero_rank(value: TensorBox, dtype: torch.dtype) -> Callable[[Index], Value]:

@@ -182,19 +182,29 @@ def add(b: Builder, x: Any, y: Any, alpha: Any = 1) -> TensorBox:
     dtype = promoted(x, y)
     if dtype.is_complex:
         return NotImplemented
+    if _rounds_once(y, alpha, dtype):
+        return elementwise(b, lambda v, w, a: ops.fma(w, a, v), (x, y, alpha), dtype)
     return elementwise(b, ops.logical_or if dtype is torch.bool else ops.add, (x, scaled(b, y, alpha, dtype)), dtype)
+
+
+def _rounds_once(y: Any, alpha: Any, dtype: torch.dtype) -> bool:
+    """Eager's kernel for x + alpha * y is one fused multiply-add."""
+    return alpha != 1 and is_float(dtype) and isinstance(y, TensorBox)
 
 
 @lowers("sub.Tensor", "sub.Scalar")
 def sub(b: Builder, x: Any, y: Any, alpha: Any = 1) -> TensorBox:
     dtype = promoted(x, y)
-    return NotImplemented if dtype.is_complex else elementwise(b, ops.sub, (x, scaled(b, y, alpha, dtype)), dtype)
+    if dtype.is_complex:
+        return NotImplemented
+    if _rounds_once(y, alpha, dtype):
+        return elementwise(b, lambda v, w, a: ops.fma(w, ops.neg(a), v), (x, y, alpha), dtype)
+    return elementwise(b, ops.sub, (x, scaled(b, y, alpha, dtype)), dtype)
 
 
 @lowers("rsub.Tensor", "rsub.Scalar")
 def rsub(b: Builder, x: Any, y: Any, alpha: Any = 1) -> TensorBox:
-    dtype = promoted(x, y)
-    return NotImplemented if dtype.is_complex else elementwise(b, ops.sub, (y, scaled(b, x, alpha, dtype)), dtype)
+    return sub(b, y, x, alpha)
 
 
 @lowers("mul.Tensor", "mul.Scalar")
@@ -443,7 +453,7 @@ def addcmul(b: Builder, x: TensorBox, p: TensorBox, q: TensorBox, value: Any = 1
     dtype = promoted(x, p, q)
     if dtype.is_complex:
         return NotImplemented
-    return elementwise(b, lambda v, s, t: ops.add(v, ops.mul(_times(s, value, dtype), t)), (x, p, q), dtype)
+    return elementwise(b, lambda v, s, t: ops.fma(_times(s, value, dtype), t, v), (x, p, q), dtype)
 
 
 @lowers("addcdiv.default")
@@ -467,8 +477,8 @@ def lerp(b: Builder, start: TensorBox, end: TensorBox, weight: Any) -> TensorBox
     def mix(s: Value, e: Value, w: Value) -> Value:
         """Eager's formula: from the nearer end, so that both ends are exact."""
         one, half = ops.constant(1, dtype), ops.constant(0.5, dtype)
-        d = ops.sub(e, s)
-        return ops.where(ops.lt(ops.abs(w), half), ops.add(s, ops.mul(w, d)), ops.sub(e, ops.mul(d, ops.sub(one, w))))
+        near = ops.lt(ops.abs(w), half)
+        return ops.fma(ops.where(near, w, ops.sub(w, one)), ops.sub(e, s), ops.where(near, s, e))
 
     return elementwise(b, mix, (start, end, weight), dtype)
 

@@ -99,8 +99,14 @@ def operand(value: Any, size: Sequence[Expr], dtype: torch.dtype, rounded: bool 
 def _scalar(value: Any, dtype: torch.dtype) -> Loader:
     if isinstance(value, sympy.Basic) and not value.is_number:
         return lambda index: size_value(value, dtype)
-    number: Any = bool(value) if dtype is torch.bool else float(value) if is_float(dtype) else int(value)
+    number: Any = bool(value) if dtype is torch.bool else float(value) if is_float(dtype) else in_range(int(value), dtype)
     return lambda index: ops.constant(number, dtype)
+
+
+def in_range(value: int, dtype: torch.dtype) -> int:
+    """An integer as `dtype` holds it: it wraps round."""
+    limits = torch.iinfo(dtype)
+    return (value - limits.min) % (1 << limits.bits) + limits.min
 
 
 def size_value(e: sympy.Expr, dtype: torch.dtype) -> Value:
