@@ -22,8 +22,8 @@ import torch
 from torch._C._dynamo.guards import TensorGuards  # checks many tensors in one C call; the binding, not torch._dynamo
 from torch._decomp import get_decompositions, global_decomposition_table  # decompositions and meta functions by op
 from torch._functorch import config as fake_settings  # what torch's fake mode reads its settings from
-from torch._higher_order_ops.associative_scan import associative_scan  # a prototype without a public name yet; models import it from here
 from torch._guards import SLoc, Source  # where a shape guard came from; what a symbol stands for (both are plain records)
+from torch._higher_order_ops.associative_scan import associative_scan  # a prototype without a public name yet; models import it from here
 from torch._logging import trace_structured
 from torch._subclasses.fake_tensor import (  # tensors without data: the trace's values, and what they cannot answer
     DataDependentOutputException,

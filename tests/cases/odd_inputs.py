@@ -25,8 +25,38 @@ import torch.nn.functional as F
 
 import fuselab
 
-DTYPES = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64".split()
-FLOATS = [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 1.5, 2.5, -2.5, 3, 7, -7, float("inf"), float("-inf"), float("nan"), 1e-3, 0.1, 300, -300, 88.8, -104.5, 1e10, -1e10, 2.0**31, 2.0**63, -(2.0**63), 65504.0]
+DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64"]
+FLOATS = [
+    0.0,
+    -0.0,
+    1,
+    -1,
+    2,
+    -2,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    3,
+    7,
+    -7,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+    1e-3,
+    0.1,
+    300,
+    -300,
+    88.8,
+    -104.5,
+    1e10,
+    -1e10,
+    2.0**31,
+    2.0**63,
+    -(2.0**63),
+    65504.0,
+]
 INTEGERS = [0, 1, -1, 2, -2, 3, 7, -7, 8, 31, 32, 63, 64, 100]
 
 EXACT_1 = """abs(x)|-x|x.sign()|x.sgn()|x.floor()|x.ceil()|x.round()|x.trunc()|x.frac()|x.square()|x.relu()|F.relu6(x)|F.hardtanh(x)|F.leaky_relu(x, 0.5)
@@ -50,8 +80,16 @@ x.split(3, D)[-1] + 0|x.chunk(3, D)[0] + 0|x.unbind(D)[0] + 0|x.diagonal() + 0|t
 
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "contiguous": lambda x: x,
-    "turned": lambda x: x.t().contiguous().t() if x.dim() == 2 else x.permute(*range(x.dim())[::-1]).contiguous().permute(*range(x.dim())[::-1]) if x.dim() else x,
-    "stepped": lambda x: _placed(torch.zeros([2 * n + 1 for n in x.shape], dtype=x.dtype)[tuple(slice(1, 2 * n + 1, 2) for n in x.shape)], x),
+    "turned": lambda x: (
+        x.t().contiguous().t()
+        if x.dim() == 2
+        else x.permute(*range(x.dim())[::-1]).contiguous().permute(*range(x.dim())[::-1])
+        if x.dim()
+        else x
+    ),
+    "stepped": lambda x: _placed(
+        torch.zeros([2 * n + 1 for n in x.shape], dtype=x.dtype)[tuple(slice(1, 2 * n + 1, 2) for n in x.shape)], x
+    ),
     "offset": lambda x: _placed(torch.zeros(x.numel() + 1, dtype=x.dtype)[1:].view(x.shape), x),
     "expanded": lambda x: x[:1].expand(x.shape) if x.dim() else x,
 }
@@ -68,9 +106,13 @@ def special(dtype: torch.dtype) -> torch.Tensor:
         return torch.tensor([complex(a, b) for a in (0.0, 1.0, -2.5) for b in (0.0, -0.5, 3.0)], dtype=dtype)
     if dtype.is_floating_point:
         about = torch.finfo(dtype)
-        return torch.tensor([*FLOATS, about.max, about.min, about.tiny, -about.tiny, about.tiny / 4, about.eps], dtype=torch.float64).to(dtype)
+        return torch.tensor([*FLOATS, about.max, about.min, about.tiny, -about.tiny, about.tiny / 4, about.eps], dtype=torch.float64).to(
+            dtype
+        )
     about = torch.iinfo(dtype)
-    return torch.tensor([about.max, about.min, about.max - 1, about.min + 1, *(i for i in INTEGERS if about.min <= i <= about.max)], dtype=dtype)
+    return torch.tensor(
+        [about.max, about.min, about.max - 1, about.min + 1, *(i for i in INTEGERS if about.min <= i <= about.max)], dtype=dtype
+    )
 
 
 def rows(text: str) -> list[str]:
@@ -176,7 +218,11 @@ def values_part(part: str, dtype: torch.dtype, only: str, how: dict[str, Any]) -
                     yield f"{dtype} {layout} {name}: {said}"
 
 
-SHAPES = [(n,) for n in (0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 1000, 1025)] + list(itertools.product((1, 7, 17, 65), (1, 8, 33))) + [(0, 3), (3, 0), (2, 3, 5), (3, 17, 9), (4, 1, 33), (2, 3, 4, 5), (1, 2, 65, 3)]
+SHAPES = (
+    [(n,) for n in (0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 1000, 1025)]
+    + list(itertools.product((1, 7, 17, 65), (1, 8, 33)))
+    + [(0, 3), (3, 0), (2, 3, 5), (3, 17, 9), (4, 1, 33), (2, 3, 4, 5), (1, 2, 65, 3)]
+)
 
 
 def shapes_part(dtype: torch.dtype, only: str, how: dict[str, Any]) -> Iterator[str]:
@@ -243,7 +289,9 @@ def main() -> None:
         said: list[str] = []
         for name in a.dtypes.split(",") if part != "errors" else ["float32"]:
             dtype = getattr(torch, name)
-            found = {"shapes": lambda d: shapes_part(d, a.only, how), "errors": lambda d: errors_part(how)}.get(part, lambda d, p=part: values_part(p, d, a.only, how))
+            found = {"shapes": lambda d: shapes_part(d, a.only, how), "errors": lambda d: errors_part(how)}.get(
+                part, lambda d, p=part: values_part(p, d, a.only, how)
+            )
             for line in found(dtype):
                 said.append(line)
                 print(line, flush=True)

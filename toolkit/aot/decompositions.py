@@ -458,7 +458,9 @@ tril_indices triu triu_indices unfold_backward upsample_bicubic2d upsample_linea
 """
 
 
-FULL_PRECISION = "linalg_cross grid_sampler_2d soft_margin_loss"  # float16 and bfloat16: whole, torch's rows round in other places than eager's kernels
+FULL_PRECISION = (
+    "linalg_cross grid_sampler_2d soft_margin_loss"  # float16 and bfloat16: whole, torch's rows round in other places than eager's kernels
+)
 
 
 def _declining_low(rule: Callable[..., Any]) -> Callable[..., Any]:

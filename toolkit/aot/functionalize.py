@@ -18,8 +18,9 @@ import torch
 from torch.fx import Node
 
 from .. import shapes
-from .._torch import FakeTensor
+from .._torch import FakeTensor, free_unbacked_symbols
 from ..errors import CannotTrace
+from .strides import turned
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
 
@@ -276,8 +277,8 @@ def unwrapped(wrapper: torch.Tensor) -> torch.Tensor:
 class Planner:
     """Makes the Plan of one traced graph. `node_of` gives the node of an unwrapped value."""
 
-    def __init__(self, inputs: Sequence[Input], node_of: Callable[[Any], Any]) -> None:
-        self.inputs, self.node_of = inputs, node_of
+    def __init__(self, inputs: Sequence[Input], node_of: Callable[[Any], Any], strides_of: Callable[[torch.Tensor], Any]) -> None:
+        self.inputs, self.node_of, self.strides_of = inputs, node_of, strides_of
         self.plan = Plan()
         self.by_storage = {i.storage: i for i in inputs}
 
@@ -330,8 +331,14 @@ class Planner:
                 return Given(i.index)
             return ViewOf(Given(i.index), self._replay(o, self.final[i.index]))
         if len(families[storage_key(o)]) == 1:
-            return Value(self.plan.value(self._now(o), o))
+            return Value(self.plan.value(self.node_of(self._laid_out(o)), o))
         return self._relative(o, families[storage_key(o)])
+
+    def _laid_out(self, o: torch.Tensor) -> torch.Tensor:
+        """The value of `o`, with its strides: a new value that was written into it may have others."""
+        value, wanted = unwrapped(o), self.strides_of(o)
+        known = wanted is not None and value.layout is torch.strided and not free_unbacked_symbols(value)
+        return turned(value, [wanted]) if known else value
 
     def _relative(self, o: torch.Tensor, family: list[torch.Tensor]) -> Output:
         """One of several outputs over the same fresh memory: the memory's owner is a value, the others are views of it."""

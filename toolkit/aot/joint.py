@@ -91,8 +91,9 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
             inputs, arguments = _wrap_inputs(gm, examples, recorder)
             held = len(arguments) - len(attributes)
             with recorder, replaced(gm, attributes, arguments[held:]), Substituting():
-                outputs = _interpret(gm, arguments[:held], line)
-                plan = Planner(inputs, recorder.node_of).make(outputs)
+                overlaps = Overlaps()
+                outputs = _interpret(gm, arguments[:held], line, overlaps)
+                plan = Planner(inputs, recorder.node_of, overlaps.strides_of).make(outputs)
             joint = Joint(None, plan, list(examples))  # type: ignore[arg-type]
             as_inputs = gm.meta.get("gradients_as_inputs", False)
             gradients = _backward(joint, inputs, recorder, line, as_inputs) if any(plan.differentiable) else []
@@ -163,11 +164,11 @@ def _wrap_inputs(gm: GraphModule, examples: Sequence[Any], recorder: Recorder) -
     return inputs, arguments
 
 
-def _interpret(gm: GraphModule, arguments: Sequence[Any], line: _Line) -> list[Any]:
+def _interpret(gm: GraphModule, arguments: Sequence[Any], line: _Line, overlaps: Overlaps) -> list[Any]:
     """Run the torch-level graph on these values, telling `line` where we are."""
     env: dict[Node, Any] = {}
     given = iter(arguments)
-    last, overlaps = _last_uses(gm), Overlaps()
+    last = _last_uses(gm)
     for node in gm.graph.nodes:
         line.enter(node)
         if node.op == "placeholder":
@@ -176,7 +177,7 @@ def _interpret(gm: GraphModule, arguments: Sequence[Any], line: _Line) -> list[A
             return flat(torch.fx.node.map_arg(node.args[0], env.__getitem__))
         else:
             env[node] = _call(gm, node, env, overlaps)
-            overlaps.note(env[node], torch.fx.node.map_arg(node.args, env.__getitem__))
+            overlaps.note(node.target, env[node], torch.fx.node.map_arg(node.args, env.__getitem__))
         for dead in last.get(node, ()):
             del env[dead]
     raise CannotTrace("a graph without an output")

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from .. import shapes
 from .._torch import WeakIdKeyDictionary
 from ..errors import CannotTrace
-from .functionalize import storage_key
+from .functionalize import storage_key, unwrapped
 
 AUGMENTED = frozenset("iadd isub imul itruediv ifloordiv imod ipow iand ior ixor imatmul ilshift irshift".split())  # noqa: SIM905
 NO_WRITES = frozenset(
@@ -27,18 +27,30 @@ class Overlaps:
 
     def __init__(self) -> None:
         self._windows: Any = WeakIdKeyDictionary()  # views of tensors with a dimension of stride 0
+        self._strides: Any = WeakIdKeyDictionary()  # eager's: what is written into a tensor does not change them
+        self._into: list[tuple[torch.Tensor, torch.Size]] = []
 
     def refuse(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raises CannotTrace if the call writes where elements share memory."""
         sources = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        self._into = [(t, t.shape) for t in tree_leaves(kwargs.get("out")) if isinstance(t, torch.Tensor)]
         for written in _written(_name(target), args, kwargs):
             if repeats(written) or written in self._windows:
                 raise CannotTrace("a tensor whose elements share memory is changed in place")
             if any(_overlaps_partly(written, s) for s in sources):
                 raise CannotTrace("a tensor is changed in place from another window of its own memory")
 
-    def note(self, result: Any, args: tuple[Any, ...]) -> None:
-        """After a call: a view of a tensor whose elements share memory is a window on them."""
+    def strides_of(self, t: torch.Tensor) -> tuple[Any, ...] | None:
+        """Eager's strides of a tensor that a call gave."""
+        return self._strides.get(t)
+
+    def note(self, target: Any, result: Any, args: tuple[Any, ...]) -> None:
+        """After a call: what its result is. A view of a tensor whose elements share memory is a window on them."""
+        if any(unwrapped(t).shape != shape for t, shape in self._into):
+            raise CannotTrace("a tensor given as out= gets another shape")
+        for t in tree_leaves(result):
+            if isinstance(t, torch.Tensor) and t.layout is torch.strided and (t not in self._strides or _name(target) in NO_WRITES):
+                self._strides[t] = t.stride()
         odd = [t for t in tree_leaves(args) if isinstance(t, torch.Tensor) and (t in self._windows or repeats(t))]
         for t in tree_leaves(result) if odd else ():
             if isinstance(t, torch.Tensor) and any(t is not o and storage_key(t) == storage_key(o) for o in odd):
@@ -60,9 +72,11 @@ def _written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterat
 
 
 def _picked(x: torch.Tensor, index: Any) -> Iterator[torch.Tensor]:
-    """`x[index]` where that is a view of known sizes; `x` itself where it is not would say too much."""
+    """What `x[index] = ...` writes: a view where the index is plain, else `x`."""
     plain = index if isinstance(index, tuple) else (index,)
-    if all(i is None or i is Ellipsis or isinstance(i, int | slice) for i in plain) and not x._has_symbolic_sizes_strides:
+    if not all(i is None or i is Ellipsis or isinstance(i, int | slice) for i in plain):
+        yield x
+    elif not x._has_symbolic_sizes_strides:
         yield x[index]
 
 

@@ -6,8 +6,9 @@ node its fake value (`meta["val"]`) and the torch-level node it comes from (`met
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -41,6 +42,7 @@ class Recorder(TorchDispatchMode):
         self._nodes: dict[int, tuple[torch.Tensor, Node]] = {}
         self._scalars: dict[sympy.Expr, Node] = {}
         self._last_input: Node | None = None
+        self._whole: Any = None
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -148,7 +150,8 @@ class Recorder(TorchDispatchMode):
             return func(*args, **kwargs)
         rule = self.table.get(func)
         if rule is not None:
-            result = self._decompose(rule, args, kwargs)
+            with self._part_of(func):
+                result = self._decompose(rule, args, kwargs)
             if result is not NotImplemented:
                 return self._as_eager(func, args, kwargs, result)
         if func is aten.lift_fresh.default or func is aten.lift.default:
@@ -156,6 +159,15 @@ class Recorder(TorchDispatchMode):
         if _is_composite(func):  # above us autograd or functionalization has taken these apart; those inside a decomposition come here
             return self._decompose(func.decompose, args, kwargs)
         return self._record(func, args, kwargs)
+
+    @contextlib.contextmanager
+    def _part_of(self, func: Any) -> Iterator[None]:
+        """Nodes made in the block say that they are a part of `func`, the outermost one: an error of theirs is one of its."""
+        outer, self._whole = self._whole, self._whole or func
+        try:
+            yield
+        finally:
+            self._whole = outer
 
     def _decompose(self, rule: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
@@ -193,7 +205,7 @@ class Recorder(TorchDispatchMode):
         if strides.is_odd((args, kwargs)):
             result = strides.promised(func, args, kwargs, result)
         node = self.graph.create_node("call_function", func, self.node_of(args), self.node_of(kwargs), func._opname)
-        node.meta.update(val=result, parents=self.parents())
+        node.meta.update(val=result, parents=self.parents(), part_of=self._whole)
         self._track_result(result, node)
         return result
 

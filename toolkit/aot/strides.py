@@ -6,6 +6,7 @@ Contiguous inputs give contiguous results either way, so only calls that meet ot
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,14 +14,23 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from .. import shapes
+from .._torch import free_unbacked_symbols
 
 aten = torch.ops.aten
 Strides = tuple[Any, ...]
 
 
 def is_odd(values: Any) -> bool:
-    """Some tensor among `values` is not contiguous."""
-    return any(isinstance(t, Tensor) and t.layout is torch.strided and not t.is_contiguous() for t in tree_leaves(values))
+    """Some tensor among `values` is not contiguous; never where sizes are the data's, for nobody knows their strides then."""
+    tensors = [t for t in tree_leaves(values) if _is_plain(t)]
+    if any(t._has_symbolic_sizes_strides and free_unbacked_symbols(t) for t in tensors):
+        return False
+    return not all(map(_is_contiguous, tensors))
+
+
+def _is_contiguous(t: Tensor) -> bool:
+    """Asked without a guard: with symbolic sizes, by the likely ones."""
+    return same(t, contiguous(t, t)) if t._has_symbolic_sizes_strides else t.is_contiguous()
 
 
 def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strides] | None:
@@ -28,10 +38,18 @@ def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strid
     rule = _RULES.get(func)
     if rule is not None:
         return lambda result: rule(args[0], result)
-    if torch.Tag.pointwise in func.tags or func is aten.native_dropout_backward.default:
+    if _is_elementwise(func):
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         return lambda result: elementwise(tensors, result.shape)
     return None
+
+
+@cache
+def _is_elementwise(func: Any) -> bool:
+    """Its strides are its operands' doing: nobody asks for a memory format."""
+    if func is aten.native_dropout_backward.default:
+        return True
+    return torch.Tag.pointwise in func.tags and all(a.name != "memory_format" for a in func._schema.arguments)
 
 
 def elementwise(tensors: Sequence[Tensor], shape: Sequence[Any]) -> Strides:
@@ -85,18 +103,15 @@ def contiguous(x: Tensor, result: Tensor) -> Strides:
 
 def as_images(x: Tensor, result: Tensor) -> Strides:
     """Channels-last if `x` is that, else contiguous."""
-    if result.dim() == x.dim() and x.dim() in (4, 5) and not x.is_contiguous():
-        last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
-        if x.is_contiguous(memory_format=last):
-            return _dense([1, *range(2, x.dim())[::-1], 0], result.shape)
+    last = [1, *range(2, x.dim())[::-1], 0]
+    if result.dim() == x.dim() and x.dim() in (4, 5) and not _is_contiguous(x) and same(x, _dense(last, x.shape)):
+        return _dense(last, result.shape)
     return contiguous(x, result)
 
 
 _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
     aten.pow.Scalar: lambda x, result: contiguous(result, result),
     aten.log_sigmoid_forward.default: contiguous,
-    aten.masked_fill.Scalar: contiguous,
-    aten.masked_fill.Tensor: contiguous,
     aten.native_layer_norm.default: contiguous,
     aten._log_softmax_backward_data.default: contiguous,
     aten.mse_loss_backward.default: contiguous,
@@ -164,7 +179,10 @@ def _is_plain(t: Any) -> bool:
 
 
 def _each(change: Callable[[Any], Any], result: Any) -> Any:
-    return tuple(_each(change, r) for r in result) if isinstance(result, list | tuple) else change(result)
+    if not isinstance(result, list | tuple):
+        return change(result)
+    changed = [_each(change, r) for r in result]
+    return changed if isinstance(result, list) else tuple(changed)
 
 
 def _turned(x: Tensor, stride: Strides) -> Tensor:

@@ -88,8 +88,15 @@ def adaptive_avg_pool2d(x: Tensor, output_size: Any) -> Any:
     return x.mean((-2, -1), keepdim=True) if one and x.dim() in (3, 4) and x.numel() else NotImplemented
 
 
+def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Any:
+    """Eager fills a contiguous copy. ATen's functional form stands for the in-place one too, which keeps the strides."""
+    return NotImplemented if x.is_contiguous() else x.contiguous().masked_fill(mask, value)
+
+
 SUBSTITUTES: dict[Any, Callable[..., Any]] = {
     torch.batch_norm: batch_norm,
+    torch.masked_fill: masked_fill,
+    torch.Tensor.masked_fill: masked_fill,
     torch.instance_norm: instance_norm,
     F.batch_norm: functional_batch_norm,
     F.instance_norm: functional_instance_norm,

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 import torch
 
 from .cpp_ops import FLOATS, literal
+from .cpp_prelude import C_TYPES
 
 SCANS = {
     "sum": "{0} + {1}",
     "prod": "{0} * {1}",
-    "max": "nan_max({0}, {1})",
-    "min": "nan_min({0}, {1})",
-    "logcumsumexp": "log_add_exp({0}, {1})",
+    "max": "nan_max<{2}>({0}, {1})",
+    "min": "nan_min<{2}>({0}, {1})",
+    "logcumsumexp": "log_add_exp<{2}>({0}, {1})",
 }
 
 
@@ -35,14 +36,15 @@ class Accumulator:
 def accumulator(name: str, kind: str, dtype: torch.dtype) -> Accumulator:
     floating = dtype in FLOATS
     least, greatest = ("-INFINITY", "INFINITY") if floating else _limits(dtype)
+    typed = "" if floating else f"<{C_TYPES[dtype]}>"  # a number among integers is an int
     initial, combine, clause = {
         "sum": ("0", "{0} += {1};", "+"),
         "prod": ("1", "{0} *= {1};", "*"),
         "xor_sum": ("0", "{0} ^= {1};", "^"),
         "any": ("0", "{0} |= {1};", "|"),
         "all": ("1", "{0} &= {1};", "&"),
-        "max": (least, "{0} = nan_max({0}, {1});", "nan_max" if floating else "max"),
-        "min": (greatest, "{0} = nan_min({0}, {1});", "nan_min" if floating else "min"),
+        "max": (least, f"{{0}} = nan_max{typed}({{0}}, {{1}});", "nan_max" if floating else "max"),
+        "min": (greatest, f"{{0}} = nan_min{typed}({{0}}, {{1}});", "nan_min" if floating else "min"),
     }[kind]
     return Accumulator(name, dtype, initial, combine, clause)
 

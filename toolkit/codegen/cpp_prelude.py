@@ -17,9 +17,9 @@ import torch
 C_TYPES = {
     torch.float32: "float", torch.float64: "double", torch.int64: "int64_t", torch.int32: "int32_t", torch.int16: "int16_t",
     torch.int8: "int8_t", torch.uint8: "uint8_t", torch.bool: "bool", torch.bfloat16: "bfloat16", torch.float16: "float16",
-    torch.uint16: "uint16_t", torch.uint32: "uint32_t", torch.uint64: "uint64_t",
+    torch.float8_e4m3fn: "float8e4m3", torch.float8_e5m2: "float8e5m2", torch.uint16: "uint16_t", torch.uint32: "uint32_t", torch.uint64: "uint64_t",
 }  # fmt: skip
-LOW_PRECISION = {torch.bfloat16: "bf16", torch.float16: "f16"}
+LOW_PRECISION = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 
 _UNARY = "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc"
 UNARY = _UNARY.split()
@@ -30,6 +30,8 @@ _TYPES = """\
 #include <stdint.h>
 typedef struct { uint16_t bits; } bfloat16;
 typedef struct { uint16_t bits; } float16;
+typedef struct { uint8_t bits; } float8e4m3;
+typedef struct { uint8_t bits; } float8e5m2;
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")
 """
@@ -55,6 +57,24 @@ static inline float16 to_f16(float f) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, (bias >> 1) + 0x07800000u) + magnitude);
   const uint32_t half = ((bits >> 13) & 0x7c00u) + (bits & 0xfffu);
   return {(uint16_t)(((w >> 16) & 0x8000u) | (twice > 0xff000000u ? 0x7e00u : half))};
+}
+static inline float from_f8e4m3(float8e4m3 h) {  // no infinities; all ones is NaN
+  const uint32_t w = h.bits & 0x7fu, sign = (uint32_t)(h.bits & 0x80u) << 24;
+  const float magnitude = w == 0x7fu ? NAN : w < 8u ? (float)(int32_t)w * 0x1p-9f : __builtin_bit_cast(float, (w << 20) + (120u << 23));
+  return __builtin_bit_cast(float, sign | __builtin_bit_cast(uint32_t, magnitude));
+}
+static inline float8e4m3 to_f8e4m3(float f) {
+  const uint32_t w = __builtin_bit_cast(uint32_t, f), sign = w & 0x80000000u, m = w ^ sign;
+  const uint32_t small = __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, m) + 16384.0f) - (141u << 23);  // the addition rounds
+  const uint32_t normal = (m - (120u << 23) + 0x7ffffu + ((m >> 20) & 1u)) >> 20;
+  return {(uint8_t)((m >= 0x43f00000u ? 0x7fu : m < (121u << 23) ? small : normal) | sign >> 24)};
+}
+static inline float from_f8e5m2(float8e5m2 h) { return from_f16({(uint16_t)((uint32_t)h.bits << 8)}); }
+static inline float8e5m2 to_f8e5m2(float f) {
+  const uint32_t w = __builtin_bit_cast(uint32_t, f), sign = w & 0x80000000u, m = w ^ sign;
+  const uint32_t small = __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, m) + 128.0f) - (134u << 23);
+  const uint32_t normal = (m - (112u << 23) + 0xfffffu + ((m >> 21) & 1u)) >> 21;
+  return {(uint8_t)((m > 0x7f800000u ? 0x7fu : m >= (143u << 23) ? 0x7cu : m < (113u << 23) ? small : normal) | sign >> 24)};
 }
 // NaN wins.
 template <class T> static inline T nan_max(T a, T b) { return (b > a) | (b != b) ? b : a; }

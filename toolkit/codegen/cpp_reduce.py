@@ -265,7 +265,7 @@ class CppReductions(CppNest):
         a = Accumulator(self.fresh("acc"), wide, initial, "", "")
         place = self._carried(a)
         text = (value if value.dtype is wide else cast(value, wide)).at(UNARY)
-        self.statement(f"{place} = {SCANS[kind].format(place, text)};")
+        self.statement(f"{place} = {SCANS[kind].format(place, text, C_TYPES[wide])};")
         now = Written(place, wide)
         return self.keep(now if wide is compute_dtype(dtype) else cast(now, compute_dtype(dtype)))
 

@@ -10,6 +10,11 @@ import torch
 
 Expr = sympy.Expr
 ZERO, ONE = sympy.Integer(0), sympy.Integer(1)
+ELEMENTS = frozenset({
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.bool,
+    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64, torch.uint32, torch.uint16, torch.uint8,
+})  # fmt: skip
+"""What a loop can compute; complex numbers, the rarer float8 and quantised numbers are ATen's."""
 
 
 def product(values: Sequence[Expr]) -> Expr:

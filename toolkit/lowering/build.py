@@ -35,7 +35,7 @@ from ..loops.ir import (
     TensorBox,
     View,
 )  # fmt: skip
-from ..loops.layout import ZERO, Expr, Layout, contiguous_strides, product
+from ..loops.layout import ELEMENTS, ZERO, Expr, Layout, contiguous_strides, product
 from ..provenance import trail
 from . import splitting
 from .table import Declined
@@ -96,7 +96,7 @@ class Builder:
         """`inner(index) -> value` of `dtype`; `sources` are the boxes it loads from."""
         device = device or self.device(sources)
         elsewhere = any(s.device.type != device.type and (s.storage.realized or s.storage.reads) for s in sources)
-        if dtype.is_complex or elsewhere:  # a number on the CPU beside tensors on a GPU
+        if dtype not in ELEMENTS or elsewhere:  # a number on the CPU beside tensors on a GPU
             raise Declined
         origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
         loops = Pointwise(device, dtype, tuple(size), inner, origins)
@@ -140,7 +140,9 @@ class Builder:
             body = splitting.piece(inner, reduction_ranges, length)
             partial = self.reduction(kind, body, (*ranges, sympy.Integer(count)), (sympy.Integer(length),), part, src_dtype, sources)
             load = partial.loader()
-            return self.reduction(kind, lambda i, r: load((*i, *r)), ranges, (sympy.Integer(count),), dtype, part, (partial,), stride=stride)
+            return self.reduction(
+                kind, lambda i, r: load((*i, *r)), ranges, (sympy.Integer(count),), dtype, part, (partial,), stride=stride
+            )
         origins = self.origins.union(*(s.storage.data.origins for s in sources if not s.storage.realized))
         loops = Reduction(self.device(sources), dtype, tuple(ranges), inner, origins, tuple(reduction_ranges), kind, src_dtype, output)
         return self.computed(loops, stride, stem=self.stem_with(("mean", "m2", "weight")[output] if kind == "welford" else kind))
@@ -241,7 +243,7 @@ class Builder:
 
     def copy(self, box: TensorBox, stride: Sequence[Expr] | None = None) -> Buffer | ReinterpretView:
         """A new buffer with the elements of `box`. Dimensions of stride 0 are stored once."""
-        if box.dtype.is_complex:
+        if box.dtype not in ELEMENTS:
             return self._cloned(box, stride)
         if stride is not None and any(s == 0 and n != 1 for s, n in zip(stride, box.size, strict=True)):
             return self._copy_expanded(box, tuple(stride))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..loops.ir import Buffer, Loops, TensorBox
-from ..loops.layout import ONE, ZERO, Expr, Layout, product
+from ..loops.layout import ELEMENTS, ONE, ZERO, Expr, Layout, product
 from ..loops.ops import Check, Index, Value, ops
 from ..loops.trace import record
 from .build import Builder
@@ -49,15 +49,19 @@ def index_select(b: Builder, x: TensorBox, dim: int, indices: TensorBox) -> Tens
     return b.pointwise(inner, size, x.dtype, (x, indices), x.device, work=2)
 
 
+CLASSES = (torch.ops.aten.nll_loss_forward.default, torch.ops.aten.nll_loss2d_forward.default)  # IndexError for a class that is none
+
+
 @lowers("gather.default")
 def gather(b: Builder, x: TensorBox, dim: int, indices: TensorBox, sparse_grad: bool = False) -> TensorBox:
     shape = indices.size
     x, indices = (v if v.size else reshaped(v, (ONE,)) for v in (x, indices))
     dim = wrapped(dim, len(x.size))
     load, at = x.loader(), indices.loader()
+    check: Check = "strict" if b.node is not None and b.node.meta.get("part_of") in CLASSES else "gathered"
 
     def inner(index: Index) -> Value:
-        return load((*index[:dim], ops.indirect_indexing(at(index), x.size[dim], "gathered"), *index[dim + 1 :]))
+        return load((*index[:dim], ops.indirect_indexing(at(index), x.size[dim], check), *index[dim + 1 :]))
 
     return reshaped(b.pointwise(inner, indices.size, x.dtype, (x, indices), x.device, work=2), shape)
 
@@ -318,7 +322,9 @@ def index_reduce(
         return NotImplemented
     source = reshaped(source, (ONE,)) if not source.size else source
     wide = cast(b, x, compute_dtype(x.dtype))
-    total = _along(b, wide, dim, indices, lambda dtype: operand(source, source.size, dtype), (source,), MODES[reduce], "strict", include_self)
+    total = _along(
+        b, wide, dim, indices, lambda dtype: operand(source, source.size, dtype), (source,), MODES[reduce], "strict", include_self
+    )
     if total is NotImplemented or reduce != "mean":
         return total if total is NotImplemented else cast(b, total, x.dtype)
     ones = full(b, x.size, int(include_self), total.dtype, x.device)
@@ -352,7 +358,9 @@ def put(b: Builder, x: TensorBox, indices: TensorBox, source: TensorBox, accumul
 @lowers("index_fill.int_Scalar", "index_fill.int_Tensor")
 def index_fill(b: Builder, x: TensorBox, dim: int, indices: TensorBox, value: Any) -> TensorBox:
     tensors = (value,) if isinstance(value, TensorBox) else ()
-    return _along(b, x, dim, indices, lambda dtype: operand(value, (), dtype) if not tensors else _zero_rank(value, dtype), tensors, None, True)
+    return _along(
+        b, x, dim, indices, lambda dtype: operand(value, (), dtype) if not tensors else _zero_rank(value, dtype), tensors, None, True
+    )
 
 
 def _zero_rank(value: TensorBox, dtype: torch.dtype) -> Callable[[Index], Value]:
@@ -378,7 +386,7 @@ def copy_(b: Builder, x: TensorBox, src: TensorBox, non_blocking: bool = False) 
     layout = b.strided(x)
     if layout is None:
         return NotImplemented
-    if x.dtype.is_complex or src.dtype.is_complex:
+    if not {x.dtype, src.dtype} <= ELEMENTS:
         return _copied_by_aten(b, x, src, target)
     data = copy(b, x, alias(b, src)).storage.data
     if not src.storage.realized and target.name in src.storage.reads and not _in_place(data, target.name, layout):  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from ..errors import InternalError
 from ..events import FellBack, emit
 from ..loops.ir import Buffer, LoweredGraph, ReinterpretView, TensorBox
+from ..loops.layout import ELEMENTS
 from ..provenance import trail
 from . import (
     families,  # noqa: F401  (fills the table)
@@ -116,7 +117,7 @@ class Lowering(fx.Interpreter):
         return self._fall_back(target, args, kwargs, why)
 
     def _rule(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """The rule for `target`; complex numbers have views, the copy into an input and library kernels only."""
+        """The rule for `target`; what has no loops, such as complex numbers, has views, the copy into an input and library kernels."""
         rule = RULES.get(target)
         if not self._complex(args, kwargs):
             return rule
@@ -126,7 +127,7 @@ class Lowering(fx.Interpreter):
 
     def _complex(self, args: Any, kwargs: Any) -> bool:
         values = [v for v in pytree.tree_leaves(self.builder.val) if isinstance(v, torch.Tensor)]
-        return any(v.dtype.is_complex for v in (*values, *boxes((args, kwargs))))
+        return any(v.dtype not in ELEMENTS for v in (*values, *boxes((args, kwargs))))
 
     def _fall_back(self, target: Any, args: Any, kwargs: Any, why: str = "") -> Any:
         reason = why or reason_of(target, self._complex(args, kwargs))

@@ -113,6 +113,8 @@ def count_nonzero(b: Builder, x: TensorBox, dim: Any = None) -> TensorBox:
 def extreme(b: Builder, kind: str, x: TensorBox, dim: Any, keepdim: bool) -> TensorBox:
     if not axes(x, dim):
         return clone(b, x)
+    if any(x.size[d] == 0 for d in axes(x, dim)):
+        raise Declined("nothing has no extreme: eager says so")
     return reduced(b, {"max": "any", "min": "all"}[kind] if x.dtype is torch.bool else kind, x, dim, keepdim)
 
 

@@ -1,0 +1,128 @@
+"""Odd inputs through the whole line: casts out of range, numbers that wrap, float8, indices out of range, what eager's kernels fuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import fuselab
+
+
+def agrees(fn, *args):
+    fuselab.reset()
+    found, expected = fuselab.compile(fn)(*args), fn(*args)
+    for a, b in zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]:
+        assert a.dtype is b.dtype
+        assert a.stride() == b.stride()
+        wide = torch.float64 if b.is_floating_point() else b.dtype
+        torch.testing.assert_close(a.to(wide), b.to(wide), rtol=0, atol=0, equal_nan=True)
+
+
+def test_casts_out_of_range_keep_eagers_bits():
+    x = torch.tensor([1e10, -1e10, 3e9, 300.0, -300.0, float("inf"), float("nan"), 2.0**31 + 2**10] * 5)
+    agrees(lambda x: tuple(x.to(d) for d in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)), x)
+
+
+def test_a_scalar_beside_a_narrow_integer_wraps():
+    x = torch.arange(256).to(torch.uint8)
+    agrees(lambda x: (x >= -1, x == 300, x + -1, x * 257, x.clamp(-1, 300)), x)
+
+
+def test_scaled_additions_round_once():
+    x, y = torch.randn(1000), torch.randn(1000)
+    agrees(lambda x, y: (torch.add(x, y, alpha=3), torch.sub(x, y, alpha=0.3), torch.rsub(x, y, alpha=7), torch.addcmul(x, x, y)), x, y)
+    agrees(lambda x, y: (torch.lerp(x, y, 0.3), torch.lerp(x, y, 0.7), torch.lerp(x, y, y.sigmoid())), x, y)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_float8_is_read_and_rounded_as_in_eager(dtype):
+    every = torch.arange(256).to(torch.uint8).view(dtype)
+    f = fuselab.compile(lambda x: x.float() * 3)
+    torch.testing.assert_close(f(every), every.float() * 3, rtol=0, atol=0, equal_nan=True)
+    x = torch.cat(
+        [torch.randn(1000) * s for s in (1e-3, 1e-2, 1.0, 300.0, 1e5)] + [torch.tensor([float("inf"), float("nan"), -0.0, 464.0])]
+    )
+    g = fuselab.compile(lambda x: (x * 1.5).to(dtype))
+    assert torch.equal(g(x).view(torch.uint8), (x * 1.5).to(dtype).view(torch.uint8))
+    assert len(f.kernels) == len(g.kernels) == 1
+
+
+def test_the_rarer_float8_are_left_to_aten():
+    f = fuselab.compile(lambda x: (x * 1.5).to(torch.float8_e4m3fnuz).float() + 1)
+    x = torch.randn(100)
+    assert torch.equal(f(x), (x * 1.5).to(torch.float8_e4m3fnuz).float() + 1)
+
+
+OUT_OF_RANGE = [
+    lambda x, i: x[i],
+    lambda x, i: x.index_select(0, i),
+    lambda x, i: x.gather(0, i[:, None]),
+    lambda x, i: x.take(i * 9),
+    lambda x, i: x.scatter(0, i[:, None], 1.0),
+    lambda x, i: x.scatter_add(0, i[:, None], x),
+    lambda x, i: x.index_add(0, i, x[:1]),
+    lambda x, i: x.index_copy(0, i, x[:1]),
+    lambda x, i: x.index_fill(0, i, 1.0),
+    lambda x, i: x.index_put((i,), x[0]),
+    lambda x, i: F.embedding(i, x),
+    lambda x, i: x.index_reduce(0, i, x[:1], "amax"),
+]
+
+
+@pytest.mark.parametrize("index", [9, -9, -1])
+def test_an_index_out_of_range_raises_what_eager_raises(index):
+    x, i = torch.randn(3, 3), torch.tensor([index])
+    for n, fn in enumerate(OUT_OF_RANGE):
+        fuselab.reset()
+        raised = []
+        for f in (fn, fuselab.compile(fn)):
+            try:
+                f(x, i)
+                raised.append(None)
+            except (IndexError, RuntimeError) as error:
+                raised.append(type(error))
+        assert raised[0] is raised[1], f"number {n}: {raised}"
+
+
+def test_nothing_has_no_extreme():
+    fuselab.reset()
+    with pytest.raises((RuntimeError, IndexError)):
+        fuselab.compile(lambda x: x.max() + 1)(torch.empty(0))
+
+
+def test_strides_follow_eagers_kernels_not_the_decomposition():
+    x = torch.randn(17, 8).t()
+    agrees(lambda x: (x.masked_fill(x > 1, 0), 2.0**x, torch.special.entr(x)), x)
+    agrees(lambda x: torch.copysign(x, torch.tensor(-1.0)), x)
+    fuselab.reset()
+    layer_norm = lambda x: F.layer_norm(x, x.shape[-1:])  # noqa: E731
+    for fn in (lambda x: x.softmax(0), layer_norm, F.logsigmoid, F.softplus, lambda x: torch.logaddexp(-x[:, 0][:, None], x)):
+        found, expected = fuselab.compile(fn)(x), fn(x)
+        torch.testing.assert_close(found, expected)
+        assert found.stride() == expected.stride()
+
+
+def test_the_least_of_integers_that_are_all_one_number():
+    agrees(
+        lambda x: ((x * 0 + 2).amin(0), torch.zeros_like(x).amax(-1, keepdim=True), torch.ones_like(x).cummax(0)[0]),
+        torch.arange(6, dtype=torch.int16).view(2, 3),
+    )
+
+
+def test_a_tensor_written_into_keeps_its_strides():
+    def fn(x):
+        turned = x.nan_to_num().t()
+        turned.cumsum_(-1)
+        return turned
+
+    agrees(fn, torch.randn(3, 8))
+
+
+def test_a_resized_out_is_left_to_eager():
+    def fn(x):
+        out = torch.empty(1)
+        torch.add(x, 1, out=out)
+        return out
+
+    agrees(fn, torch.randn(3, 8))
