@@ -590,7 +590,11 @@ def test_tensors_of_a_module_are_no_inputs_of_the_call_at_the_same_time(monkeypa
     assert program.check((model, x), {}, {}, now.function) == -1
 
 
-def test_held_tensors_see_every_change_in_place():
+@pytest.mark.parametrize("window", ["found", "not found"])
+def test_held_tensors_see_every_change_in_place(window):
+    readers = _torch.tensor_readers()
+    assert readers[3] > 0  # sizes, dtype and device of a tensor are side by side, and found
+    readers = readers if window == "found" else (*readers[:3], 0)
     changes = [
         lambda t: setattr(t, "data", torch.ones(3, 2)), lambda t: setattr(t, "data", torch.ones(3, 2).t()),
         lambda t: setattr(t, "data", torch.ones(2, 3).double()), lambda t: t.requires_grad_(False),
@@ -599,11 +603,19 @@ def test_held_tensors_see_every_change_in_place():
     ]  # fmt: skip
     for change in changes:
         t = torch.nn.Parameter(torch.ones(2, 3))
-        held = _frame.Held((t,), *_torch.tensor_readers())
+        held = _frame.Held((t,), *readers)
         t.data = torch.zeros(2, 3)
         assert held.holds()
         change(t)
         assert not held.holds()
+
+
+def test_held_tensors_of_many_dimensions_are_asked():
+    t = torch.nn.Parameter(torch.ones(1, 2, 1, 2, 1, 2, 1))
+    held = _frame.Held((t,), *_torch.tensor_readers())
+    assert held.holds()
+    t.data = torch.ones(2, 1, 2, 1, 2, 1, 1)
+    assert not held.holds()
 
 
 def test_dict_and_class_unchanged():
@@ -660,12 +672,13 @@ def test_a_program_refuses_what_would_crash():
         _frame.Watch(({}, 1), (), bool)
     with pytest.raises(TypeError):
         _frame.Watch((), (1,), bool)
-    functions, offset, getter = _torch.tensor_readers()
+    functions, offset, getter, window = _torch.tensor_readers()
     for arguments in (
-        ((1,), functions, offset, getter),
-        ((), functions[:3], offset, getter),
-        ((), functions, 10**6, getter),
-        ((), functions, offset, len),
+        ((1,), functions, offset, getter, window),
+        ((), functions[:3], offset, getter, window),
+        ((), functions, 10**6, getter, window),
+        ((), functions, offset, len, window),
+        ((), functions, offset, getter, 10**6),
     ):
         with pytest.raises(TypeError):
             _frame.Held(*arguments)

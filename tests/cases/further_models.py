@@ -193,22 +193,20 @@ def build_hf(name: str, training: bool = False) -> tuple[Any, Inputs]:
 
 
 def build_generate(name: str) -> tuple[Any, Callable[[Any], Any]]:
-    """The model, and a call that makes 8 tokens greedily with `m` in place of its forward (lengths grow, the cache is used)."""
-    cls = getattr(tf, name)
+    """A model's forward, and a call that makes 8 tokens greedily with `forward` in its place (lengths grow, the cache is used)."""
     torch.manual_seed(1337)
+    cls = getattr(tf, name)
     model = cls(hf_config(cls)).eval()
     ids = torch.randint(5, VOCAB - 5, (2, 5), generator=torch.Generator().manual_seed(1337))
 
-    def call(m: Any) -> Any:
-        forward, base = model.forward, m
+    def call(forward: Any) -> Any:
+        model.forward = forward
         try:
-            if base is not model:
-                model.forward = base
             return model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, min_new_tokens=8, do_sample=False)
         finally:
-            model.forward = forward
+            del model.forward
 
-    return model, call
+    return model.forward, call
 
 
 def build_timm(name: str, training: bool = False) -> tuple[Any, tuple[Any, ...]]:
