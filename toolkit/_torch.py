@@ -164,15 +164,15 @@ _READERS = ("get_dim", "get_sizes", "get_strides", "get_dtype", "get_device_type
 
 
 @functools.cache
-def tensor_readers() -> tuple[tuple[int, ...], int, Any, int] | None:
+def tensor_readers() -> tuple[tuple[int, ...], int, Any, tuple[int, int, int]] | None:
     """What `_frame.Held` needs to read tensors without torch's Python layer: the addresses of the readers, the offset of the at::Tensor
-    in a Python tensor, the getter of requires_grad, and `tensor_window()`. None where anything is not as expected."""
+    in a Python tensor, the getter of requires_grad, and where its parts lie. None where anything is not as expected."""
     addresses = [_address("libtorch_cpu.so", f"aoti_torch_{name}") for name in _READERS]
     offset = _tensor_offset()
     if offset is None or not all(addresses):
         return None
     method = _address("libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv")  # 0 if it is not exported; then the getter is called
-    return (*addresses, method), offset, torch._C.TensorBase.requires_grad, tensor_window(offset)
+    return (*addresses, method), offset, torch._C.TensorBase.requires_grad, (tensor_window(offset), *gradient_flag())
 
 
 _WINDOW = 15  # 64-bit words, as in `_held.h`
@@ -201,6 +201,26 @@ def tensor_window(offset: int) -> int:
     kind, place = changed(torch.empty(2, 3, dtype=torch.int32)), changed(torch.empty(2, 3, device="meta"))
     settled = not changed(torch.empty(2, 3).requires_grad_()) and not changed(torch.ones(2, 3).add_(1))
     return start if settled and all(map(changed, shaped)) and len(kind) == 1 and kind < place else 0
+
+
+def gradient_flag() -> tuple[int, int]:
+    """Where a TensorImpl has the address of its autograd data, and where in those the byte is that says "requires a gradient" (of a leaf;
+    results are known by another part). Found by experiment too; (0, 0) if it does not show one place."""
+    usable = _usable_size()
+    plain, leaf = torch.empty(2), torch.empty(2).requires_grad_()
+    if usable is None:
+        return 0, 0
+    size = min(usable(plain._cdata), usable(leaf._cdata)) // 8
+    before, after = ((ctypes.c_uint64 * size).from_address(t._cdata) for t in (plain, leaf))
+    found = [8 * i for i in range(size) if not before[i] and after[i] > 1 << 16]
+    if len(found) != 1:
+        return 0, 0
+    address = after[found[0] // 8]
+    content = (ctypes.c_uint8 * min(usable(address), 512)).from_address(address)
+    required = bytes(content)
+    not_required = bytes(content) if leaf.requires_grad_(False) is leaf else b""
+    flags = [i for i, (yes, no) in enumerate(zip(required, not_required, strict=True)) if yes != no]
+    return (found[0], flags[0]) if len(flags) == 1 and required[flags[0]] == 1 and not not_required[flags[0]] else (0, 0)
 
 
 def _usable_size() -> Callable[[int], int] | None:

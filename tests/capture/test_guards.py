@@ -593,8 +593,8 @@ def test_tensors_of_a_module_are_no_inputs_of_the_call_at_the_same_time(monkeypa
 @pytest.mark.parametrize("window", ["found", "not found"])
 def test_held_tensors_see_every_change_in_place(window):
     readers = _torch.tensor_readers()
-    assert readers[3] > 0  # sizes, dtype and device of a tensor are side by side, and found
-    readers = readers if window == "found" else (*readers[:3], 0)
+    assert all(readers[3])  # sizes, dtype and device of a tensor are side by side, and found; so is the flag of autograd
+    readers = readers if window == "found" else (*readers[:3], (0, 0, 0))
     changes = [
         lambda t: setattr(t, "data", torch.ones(3, 2)), lambda t: setattr(t, "data", torch.ones(3, 2).t()),
         lambda t: setattr(t, "data", torch.ones(2, 3).double()), lambda t: t.requires_grad_(False),
@@ -608,6 +608,20 @@ def test_held_tensors_see_every_change_in_place(window):
         assert held.holds()
         change(t)
         assert not held.holds()
+
+
+def test_held_buffers_see_that_they_require_a_gradient():
+    leaf, result, view = torch.ones(2), torch.ones(2), torch.ones(4)[1:]
+    source = torch.ones(2, requires_grad=True)
+    for tensor, change in ((leaf, lambda: leaf.requires_grad_()), (result, lambda: result.add_(source)), (view, lambda: view.mul_(source.sum()))):
+        held = _frame.Held((tensor,), *_torch.tensor_readers())
+        assert held.holds()
+        change()
+        assert not held.holds()
+    held = _frame.Held((result, source), *_torch.tensor_readers())
+    assert held.holds()
+    result.detach_()
+    assert not held.holds()
 
 
 def test_held_tensors_of_many_dimensions_are_asked():
@@ -672,13 +686,13 @@ def test_a_program_refuses_what_would_crash():
         _frame.Watch(({}, 1), (), bool)
     with pytest.raises(TypeError):
         _frame.Watch((), (1,), bool)
-    functions, offset, getter, window = _torch.tensor_readers()
+    functions, offset, getter, places = _torch.tensor_readers()
     for arguments in (
-        ((1,), functions, offset, getter, window),
-        ((), functions[:3], offset, getter, window),
-        ((), functions, 10**6, getter, window),
-        ((), functions, offset, len, window),
-        ((), functions, offset, getter, 10**6),
+        ((1,), functions, offset, getter, places),
+        ((), functions[:3], offset, getter, places),
+        ((), functions, 10**6, getter, places),
+        ((), functions, offset, len, places),
+        ((), functions, offset, getter, (10**6, 0, 0)),
     ):
         with pytest.raises(TypeError):
             _frame.Held(*arguments)

@@ -1,5 +1,6 @@
 """What the code of real models does around its tensors: the environment, numpy on numbers, Python types as dtypes, scans."""
 
+import builtins
 import os
 from collections.abc import Iterator
 
@@ -87,3 +88,19 @@ sine = Sine.apply
 
 def test_apply_of_an_autograd_function_under_another_name():
     check(lambda x: Sine.apply(x) + sine(x) * 2, X)
+
+
+def test_annotations_for_torchscript_are_values():
+    check(lambda x: torch.jit.annotate(list[torch.Tensor], [x, x + 1])[1], X)
+
+
+def test_a_built_in_name_that_means_something_else_is_seen(monkeypatch):
+    captured = Captured(lambda x: x + len(ascii("")), fullgraph=True)
+    assert same(captured(X), X + 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(builtins, "ascii", lambda text: "four")
+        assert same(captured(X), X + 4)
+    assert same(captured(X), X + 2)
+    monkeypatch.setattr(builtins, "another_name", 1, raising=False)
+    assert same(captured(X), X + 2)
+    assert len(captured.graphs) == 2

@@ -1,4 +1,4 @@
-/* Held(tensors, functions, offset, descriptor, window): tensors that compiled code holds itself, and what it knows of each: type, dtype,
+/* Held(tensors, functions, offset, descriptor, (window, meta, flag)): tensors that compiled code holds itself, and what it knows of each: type, dtype,
    device, sizes, strides, requires_grad. In-place changes (`p.data = ...`, `requires_grad_`) leave no other trace.
 
    TensorGuards answers this too, in some 90 ns a tensor. The C functions of torch's stable ABI that read one property each need 2 ns;
@@ -27,7 +27,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *tensors, *descriptor;
     void *functions[R_COUNT];
-    Py_ssize_t offset, window, known_count;
+    Py_ssize_t offset, window, meta, flag, known_count;
     Known *known;
 } Held;
 
@@ -63,10 +63,16 @@ static int words_are(const uint64_t *now, const Known *k) {
     return different == 0;
 }
 
+static int gradient_is(const Held *h, const char *impl, PyObject *expected) { /* 0: ask; a result of autograd has no flag set */
+    if (h->meta <= 0) return 0;
+    const char *known = *(char *const *)(impl + h->meta);
+    return expected == Py_True ? known != NULL && known[h->flag] == 1 : known == NULL;
+}
+
 static int tensor_is(const Held *h, PyObject *tensor, const Known *k) {
     void *impl = *(void **)handle_of(h, tensor);
     if (impl == k->impl && words_are(words_of(h, impl), k))
-        return Py_TYPE(tensor) == k->type && requires_grad(h, tensor) == k->requires_grad;
+        return Py_TYPE(tensor) == k->type && (gradient_is(h, impl, k->requires_grad) || requires_grad(h, tensor) == k->requires_grad);
     Known now;
     int64_t *sizes, *strides;
     void *handle = handle_of(h, tensor);
@@ -130,8 +136,10 @@ static int held_start(Held *h, PyObject *addresses) {
     return 0;
 }
 
-static int held_arguments_are_sound(PyObject *tensors, PyObject *addresses, PyObject *descriptor, Py_ssize_t offset, Py_ssize_t window) {
-    if (PyTuple_GET_SIZE(addresses) != R_COUNT || window < 0 || window >= 512) return 0;
+static int held_arguments_are_sound(PyObject *tensors, PyObject *addresses, PyObject *descriptor, Py_ssize_t offset, const Py_ssize_t *places) {
+    if (PyTuple_GET_SIZE(addresses) != R_COUNT) return 0;
+    for (int i = 0; i < 3; i++)
+        if (places[i] < 0 || places[i] >= 512) return 0;
     PyTypeObject *base = ((PyDescrObject *)descriptor)->d_type;
     if (offset < 0 || offset + (Py_ssize_t)sizeof(void *) > base->tp_basicsize) return 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); i++)
@@ -141,17 +149,17 @@ static int held_arguments_are_sound(PyObject *tensors, PyObject *addresses, PyOb
 
 static PyObject *held_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     PyObject *tensors, *addresses, *descriptor;
-    Py_ssize_t offset, window;
-    if (!PyArg_ParseTuple(args, "O!O!nO!n", &PyTuple_Type, &tensors, &PyTuple_Type, &addresses, &offset, &PyGetSetDescr_Type, &descriptor,
-                          &window))
+    Py_ssize_t offset, places[3];
+    if (!PyArg_ParseTuple(args, "O!O!nO!(nnn)", &PyTuple_Type, &tensors, &PyTuple_Type, &addresses, &offset, &PyGetSetDescr_Type, &descriptor,
+                          &places[0], &places[1], &places[2]))
         return NULL;
-    if (!held_arguments_are_sound(tensors, addresses, descriptor, offset, window)) return refuse("tensors and their readers are needed"), NULL;
+    if (!held_arguments_are_sound(tensors, addresses, descriptor, offset, places)) return refuse("tensors and their readers are needed"), NULL;
     Held *h = (Held *)type->tp_alloc(type, 0);
     if (h == NULL) return NULL;
     h->tensors = Py_NewRef(tensors);
     h->descriptor = Py_NewRef(descriptor);
     h->offset = offset;
-    h->window = window;
+    h->window = places[0], h->meta = places[1], h->flag = places[2];
     if (held_start(h, addresses) < 0) Py_CLEAR(h);
     return (PyObject *)h;
 }
@@ -181,7 +189,7 @@ static PyMethodDef held_methods[] = {
 static PyTypeObject HeldType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fuselab.toolkit.capture._frame.Held",
-    .tp_doc = "Held(tensors, functions, offset, descriptor, window): tensors whose properties must not change.",
+    .tp_doc = "Held(tensors, functions, offset, descriptor, (window, meta, flag)): tensors whose properties must not change.",
     .tp_basicsize = sizeof(Held),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = held_new,

@@ -25,6 +25,9 @@ from .guards import GuardSet
 from .modules import TABLES, ModuleSpec, NamesSpec
 from .source import (
     AttrSource,
+    BuiltinSource,
+    BuiltinsSource,
+    CallSource,
     ConstSource,
     DictAttrSource,
     GlobalSource,
@@ -48,6 +51,7 @@ _IDENTITY = frozenset((K.TYPE_IS, K.ID_IS, K.NONE_IS, K.HAS_ATTR))
 _OF_DICTS = frozenset((K.LENGTH_IS, K.DICT_KEYS_ARE, K.DICT_LACKS, K.DICT_CONTAINS, K.TYPE_IS, K.ID_IS))
 _READ_ONLY = ("__globals__", "__closure__")
 _PLAIN = (bool, int, float, str, type(None))
+_IMMUTABLE = (str, int, float, complex, bytes)
 
 
 def consolidate(trace: Trace, frame: FrameView) -> None:
@@ -64,6 +68,7 @@ class Namespace:
     names: dict[Any, None] = field(default_factory=dict)
     complete: bool = False
     where: Any = None
+    source: Source | None = None  # where it is looked for; None: it is held
 
 
 def _is_solid(value: Any) -> bool:
@@ -112,7 +117,7 @@ class Consolidation:
             kept.add(
                 Guard(
                     K.DICT_UNCHANGED,
-                    ConstSource(space.values, space.text),
+                    space.source or ConstSource(space.values, space.text),
                     NamesSpec.of(space.values, space.text, names, space.complete),
                     space.where,
                 )
@@ -188,8 +193,8 @@ class Consolidation:
         return True
 
     def _place(self, source: Source) -> tuple[Namespace, Any] | None:
-        if isinstance(source, GlobalSource):
-            space = self._space(GlobalsSource())
+        if isinstance(source, GlobalSource | BuiltinSource):
+            space = self._space(GlobalsSource() if isinstance(source, GlobalSource) else BuiltinsSource())
             return (space, source.name) if space is not None else None
         if not isinstance(source, (ItemSource, DictAttrSource)):
             return None
@@ -201,10 +206,12 @@ class Consolidation:
         values = self.value(source)
         if type(values) is not dict or id(values) in self.written:
             return None
-        held = isinstance(source, GlobalsSource) or self._is_const(source.base if isinstance(source, InstanceDictSource) else source)
+        held = isinstance(source, GlobalsSource | BuiltinsSource)
+        held = held or self._is_const(source.base if isinstance(source, InstanceDictSource) else source)
         if not held or (isinstance(source, InstanceDictSource) and isinstance(self.value(source.base), (Module, type))):
             return None
-        return self.spaces.setdefault(id(values), Namespace(values, source.text()))
+        looked_for = source if isinstance(source, BuiltinsSource) else None  # the globals of a version are always the same
+        return self.spaces.setdefault(id(values), Namespace(values, source.text(), source=looked_for))
 
     def _lookups(self, guard: Guard) -> bool:
         """Is the guard on the names of a namespace implied by its own?"""
@@ -244,6 +251,8 @@ class Consolidation:
             return True
         if kind is K.LENGTH_IS and type(self.value(source)) is tuple and self._is_const(source):
             return True
+        if kind is K.CONSTANT_EQUALS and isinstance(source, CallSource) and isinstance(self.value(source.base), _IMMUTABLE):
+            return self._is_const(source.base)
         if not self.settled(source):
             return False
         if kind is K.TENSOR_MATCH:
@@ -251,7 +260,7 @@ class Consolidation:
         if kind is K.CONSTANT_EQUALS:
             return isinstance(self.value(source), _PLAIN)
         if kind is K.SAME_OBJECT:
-            return self.settled(guard.expected)
+            return isinstance(guard.expected, ConstSource) or self.settled(guard.expected)
         return kind in _IDENTITY
 
     def rewritten(self, guard: Guard) -> Guard:
@@ -277,7 +286,8 @@ class Consolidation:
         return self.rebased[source]
 
     def _rebase(self, source: Source) -> Source:
-        if (source.base is None and not isinstance(source, GlobalSource)) or (isinstance(source, AttrSource) and source.name in _READ_ONLY):
+        named = isinstance(source, GlobalSource | BuiltinSource)
+        if (source.base is None and not named) or (isinstance(source, AttrSource) and source.name in _READ_ONLY):
             return source
         if self.settled(source) and not isinstance(self.value(source), Module) and not self.is_table(source):
             return ConstSource(self.value(source), source.text())

@@ -63,6 +63,8 @@ class Builder:
         self.kept: dict[Source, int] = {}
         self.ints: dict[Source, int] = {}
         self.last: list[Row] = []
+        self.unchanged_dicts: list[tuple[int, dict[Any, Any], Any]] = []
+        self.unchanged_classes: list[tuple[int, type, Any]] = []
 
     # -- places
 
@@ -199,18 +201,35 @@ class Builder:
         self.held.extend((number, t.tensor) for t in spec.tensors)
 
     def dict_unchanged(self, source: Source, spec: Any, number: int) -> None:
+        if isinstance(source, ConstSource):
+            self.unchanged_dicts.append((number, spec.namespace, spec))
+            return
         node = self.place(source, number)
         self.check(node, "id_is", spec.namespace, number)
         self.check(node, "watch", _frame.Watch((spec.namespace,), (), spec.still_same), number)
 
     def class_unchanged(self, source: Source, spec: Any, number: int) -> None:
+        if isinstance(source, ConstSource):
+            self.unchanged_classes.append((number, spec.cls, spec))
+            return
         node = self.place(source, number)
         self.check(node, "id_is", spec.cls, number)
         self.check(node, "watch", _frame.Watch((), (spec.cls,), spec.still_same), number)
 
     # -- the whole
 
+    def watch_all(self) -> None:
+        """One watch for all dicts and classes that the program itself holds."""
+        watched = [*self.unchanged_dicts, *self.unchanged_classes]
+        if not watched:
+            return
+        dicts, classes = (tuple(value for _, value, _ in part) for part in (self.unchanged_dicts, self.unchanged_classes))
+        watch = _frame.Watch(dicts, classes, lambda position: watched[position][2].still_same())
+        number = min(number for number, _, _ in watched)
+        self.check(self.root.child(("const", watch), -1, number), "watch", watch, number)
+
     def program(self) -> _frame.Program:
+        self.watch_all()
         readers = _torch.tensor_readers()
         plain = readers is not None and all(_torch.is_plain(t) for _, t in self.held)
         if not plain:

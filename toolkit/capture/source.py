@@ -104,6 +104,20 @@ class GlobalSource(Root):
 
 
 @dataclass(frozen=True)
+class BuiltinsSource(Root):
+    """The dict of built-in names."""
+
+    def text(self) -> str:
+        return "builtins"
+
+    def get(self, value: Any) -> Any:
+        return value.builtins
+
+    def steps(self) -> tuple[Step, ...]:
+        return (("builtins", None),)
+
+
+@dataclass(frozen=True)
 class BuiltinSource(Root):
     name: str
 

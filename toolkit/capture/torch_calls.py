@@ -314,7 +314,13 @@ def cond(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     return rule(tx, args, kwargs)
 
 
+def annotate(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """torch.jit.annotate(type, value): only TorchScript looks at the type."""
+    return args[1] if len(args) > 1 else kwargs["the_value"]
+
+
 RULES: dict[Any, Rule] = {
+    torch.jit.annotate: annotate,
     torch.cond: cond,
     torch.is_tensor: is_tensor,
     torch.Size: size_class,
