@@ -108,3 +108,8 @@ def test_extremes_so_far_and_where_they_were_last(dtype):
 def test_a_nan_stays_the_extreme_so_far():
     x = torch.tensor([1.0, 2.0, math.nan, 5.0, math.nan, 1.0])
     compiled.agrees(lambda x: [*torch.cummax(x, 0), *torch.cummin(x, 0)], x)
+
+
+def test_a_scan_keeps_its_order_beside_another():
+    x = data(torch.float32, 4, 5)
+    compiled.agrees(lambda x: [x.flatten().cumsum(0), x.t().flatten().cumsum(0), x.t().flatten().cummax(0)[1]], x)

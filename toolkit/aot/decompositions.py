@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .._torch import get_decompositions
-from . import strides
+from . import distances, strides
 from .recorder import Table
 
 aten = torch.ops.aten
@@ -473,7 +473,7 @@ def table() -> Table:
     packets = [getattr(aten, name) for name in TORCHS.split() if hasattr(aten, name)]
     found = {op: rule for op, rule in get_decompositions(packets).items() if not op._schema.is_mutable and "out" not in op._overloadname}
     found |= {op: _declining_low(rule) for op, rule in found.items() if op._opname in FULL_PRECISION.split()}
-    return found | OURS
+    return found | OURS | distances.ROWS
 
 
 def is_random(target: Any) -> bool:

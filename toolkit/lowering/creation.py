@@ -98,24 +98,27 @@ def iota(
 RULES[torch.ops.prims.iota.default] = iota
 
 
-@lowers("linspace.default")
-def linspace(b: Builder, start: Any, end: Any, steps: int, **where: Any) -> TensorBox:
-    dtype = b.val.dtype
-    if not dtype.is_floating_point or not all(isinstance(v, (int, float)) for v in (start, end)) or steps < 2:
+@lowers("linspace")
+def linspace(b: Builder, start: Any, end: Any, steps: Any, **where: Any) -> TensorBox:
+    """From the nearer end, as eager does; integers are counted in float64 and cut."""
+    dtype, steps = b.val.dtype, expr(steps)
+    if dtype.is_complex or dtype is torch.bool or steps.free_symbols:
         return NotImplemented
-    compute = compute_dtype(dtype)
-    step = torch.tensor((float(end) - float(start)) / (steps - 1), dtype=compute).item()
+    compute = compute_dtype(dtype) if dtype.is_floating_point else torch.float64
+    first, last = operand(start, (), compute), operand(end, (), compute)
+    spans, half = int(steps) - 1, int(steps) // 2
 
     def inner(index: Index) -> Value:
-        """From the nearer end, as eager does."""
-        low = ops.add(ops.constant(float(start), compute), ops.mul(ops.index_expr(index[0], compute), ops.constant(step, compute)))
-        high = ops.sub(
-            ops.constant(float(end), compute), ops.mul(ops.index_expr(steps - 1 - index[0], compute), ops.constant(step, compute))
-        )
-        near = ops.lt(ops.index_expr(index[0], torch.int64), ops.constant(steps // 2, torch.int64))
-        return ops.where(near, low, high)
+        low, high = first(()), last(())
+        if spans < 1:
+            return ops.to_dtype(low, dtype, compute)
+        step = ops.truediv(ops.sub(high, low), ops.constant(spans, compute))
+        up = ops.add(low, ops.mul(step, ops.index_expr(index[0], compute)))
+        down = ops.sub(high, ops.mul(step, ops.index_expr(spans - index[0], compute)))
+        near = ops.lt(ops.index_expr(index[0], torch.int64), ops.constant(half, torch.int64))
+        return ops.to_dtype(ops.where(near, up, down), dtype, compute)
 
-    return b.pointwise(inner, exprs(b.val.shape), dtype, (), b.val.device)
+    return b.pointwise(inner, exprs(b.val.shape), dtype, [v for v in (start, end) if isinstance(v, TensorBox)], b.val.device)
 
 
 @lowers("eye.default", "eye.m")

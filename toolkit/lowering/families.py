@@ -2,6 +2,8 @@
 
 from . import (
     activation,
+    adaptive,
+    antialias,
     convolution,
     creation,
     indexing,
@@ -13,11 +15,13 @@ from . import (
     products,
     reduction,
     resampling,
+    restride,
+    searching,
     special,
     view,
 )
 
 FAMILIES = (
-    pointwise, activation, view, joining, reduction, indexing, creation, pooling, resampling, normalisation, library, special, products,
-    convolution,
-)  # fmt: skip
+    *(pointwise, activation, special, view, restride, joining, reduction, indexing, searching, creation),
+    *(pooling, adaptive, resampling, antialias, normalisation, library, products, convolution),
+)

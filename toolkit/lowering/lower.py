@@ -25,6 +25,7 @@ from . import (
 from .build import Builder, expr, exprs, same_strides
 from .fallback import call, is_alias, reason_of
 from .patterns import ATEN_ROWS, rewritten
+from .promotion import full
 from .table import RULES, Declined
 
 SymScalar = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -106,6 +107,8 @@ class Lowering(fx.Interpreter):
         rule = self._rule(target, args, kwargs)
         if rule is None and getattr(getattr(target, "_schema", None), "is_mutable", False):
             raise InternalError(f"lowering expects functional ATen; {target} writes into its arguments")
+        if (nothing := self._nothing(target)) is not None:
+            return nothing
         why = ""
         if rule is not None:
             try:
@@ -124,6 +127,17 @@ class Lowering(fx.Interpreter):
         is_view = rule is not None and rule.__module__ == view.__name__ and is_alias(target)
         is_library = rule is not None and rule.__module__ == library.__name__
         return rule if is_view or is_library or target is torch.ops.aten.copy_.default else None
+
+    def _nothing(self, target: Any) -> Any:
+        """The results, if none of them has any elements."""
+        val = self.builder.val
+        values = val if isinstance(val, (list, tuple)) else (val,)
+        if not all(isinstance(v, torch.Tensor) and 0 in v.shape and not v.dtype.is_complex for v in values) or not values:
+            return None
+        if is_alias(target) or getattr(getattr(target, "_schema", None), "is_mutable", False):
+            return None
+        made = tuple(full(self.builder, exprs(v.shape), 0, v.dtype, v.device) for v in values)
+        return made if isinstance(val, (list, tuple)) else made[0]
 
     def _complex(self, args: Any, kwargs: Any) -> bool:
         values = [v for v in pytree.tree_leaves(self.builder.val) if isinstance(v, torch.Tensor)]

@@ -15,7 +15,7 @@ import sympy
 from ..loops.index import Expr, simplify, symbol
 from ..loops.layout import ONE, ZERO, product
 from .depends import Dep, MemoryDep, combines
-from .loop_order import hint, strides
+from .loop_order import flat_position, hint, row_major, strides
 from .nodes import Domain, FusedSchedulerNode, Level, plain
 
 Moved = dict[Expr, Expr]
@@ -55,11 +55,21 @@ def align(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Alignment | str:
     hazards = [n for n in shared if n in a.writes or n in b.writes]
     why = ""
     for plan in _candidates(a, b, shared):
-        reason = _conflict(plan, a, b, hazards) if hazards else _nothing_shared(plan, a, b, shared)
+        reason = _disorder(plan, a, b) or (_conflict(plan, a, b, hazards) if hazards else _nothing_shared(plan, a, b, shared))
         if not reason:
             return plan
         why = why or reason
     return why or _mismatch(a, b)
+
+
+def _disorder(plan: Alignment, a: FusedSchedulerNode, b: FusedSchedulerNode) -> str:
+    """A scan goes through its elements in their order: the common r loops must do so too."""
+    order = row_major(plan.domain)
+    for moved, g in zip(plan.moved, (a, b), strict=True):
+        for node in g.nodes if moved is not None else ():
+            if node.is_scan and plain(flat_position(node).xreplace(moved)) != order:
+                return f"{node.name} would be scanned in another order"
+    return ""
 
 
 def _mismatch(a: FusedSchedulerNode, b: FusedSchedulerNode) -> str:

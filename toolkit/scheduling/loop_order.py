@@ -102,12 +102,14 @@ def _combined(variables: Sequence[sympy.Symbol], sizes: Sequence[Expr]) -> Expr:
 
 
 def reorder(group: FusedSchedulerNode, hints: Hints) -> None:
-    """Permute x among themselves, and r among themselves: large strides outermost, each access having a vote and each write two."""
+    """Permute x among themselves, and r among themselves: large strides outermost, each access having a vote and each write two. A scan
+    goes through r in order."""
     (node,) = group.nodes
     ballots = _ballots(node, group.domain, hints)
     count = len(group.domain.x)
     x = _voted(range(count), ballots)
-    r = _voted(range(count, len(group.domain.variables)), ballots)
+    inner = range(count, len(group.domain.variables))
+    r = list(inner) if node.is_scan else _voted(inner, ballots)
     if [*x, *r] == list(range(len(group.domain.variables))):
         return
     sizes, variables = group.domain.sizes, group.domain.variables
@@ -187,8 +189,13 @@ def index_exprs(node: SchedulerNode) -> Iterator[Expr]:
     for step in node.trace.steps():
         if step.op == "index_expr":
             yield plain(step.args[0].xreplace(moved))
-        elif step.op == "reduction" and str(step.args[2]).startswith("arg"):
+        elif (step.op == "reduction" and str(step.args[2]).startswith("arg")) or (step.op == "scan" and step.args[1].startswith("arg")):
             yield flat_position(node)
+
+
+def row_major(domain: Domain) -> Expr:
+    """Where the r loops are, counted in their order."""
+    return _combined(symbols("r", len(domain.r)), domain.r)
 
 
 def flat_position(node: SchedulerNode) -> Expr:
