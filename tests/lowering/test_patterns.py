@@ -1,6 +1,10 @@
 """Peephole rows: each applies where its algebra holds, keeps values, and declines elsewhere."""
 
+import math
+
+import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import fuselab
@@ -21,7 +25,7 @@ def captured(fn, *args):
 
     with torch.no_grad():
         got, want = fuselab.compile(fn, backend=backend)(*args), fn(*args)
-    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(got, want, equal_nan=True)
     return [getattr(n.target, "__name__", n.target) for n in found[0].graph.nodes]
 
 
@@ -89,3 +93,51 @@ def test_a_batch_as_large_as_a_bias_stays_symbolic():
         x = torch.randn(batch, 8)
         torch.testing.assert_close(f(x), fn(x))
     assert len(f.graphs) == 2
+
+
+MASK = torch.where(torch.ones(5, 5).tril().bool(), 0.0, -math.inf)
+NOTHING = MASK.index_fill(0, torch.tensor([2]), -math.inf)  # a row that looks at nothing
+KEEP = torch.ones(5, 5).tril().bool()
+
+SPELLINGS = {
+    "a mask": lambda q, m, keep: torch.softmax(q @ q.transpose(-2, -1) / 3 + m, -1) @ q,
+    "a mask of four dimensions": lambda q, m, keep: torch.softmax(m[None, None] + q @ q.mT * 0.5, -1) @ q,
+    "a mask for each head": lambda q, m, keep: torch.softmax(q @ q.transpose(-2, -1) + m.expand(3, 5, 5), -1) @ q,
+    "q scaled first": lambda q, m, keep: torch.matmul(torch.softmax((q * 0.2) @ q.transpose(-2, -1), -1), q),
+    "k scaled too": lambda q, m, keep: torch.softmax((q / 2) @ (q * 0.25).transpose(-2, -1) + m, -1) @ q,
+    "filled": lambda q, m, keep: (q @ q.transpose(-2, -1) / 3).masked_fill(~keep, -math.inf).softmax(-1) @ q,
+    "filled with the least number": lambda q, m, keep: (q @ q.mT).masked_fill(keep.logical_not(), torch.finfo(q.dtype).min).softmax(-1) @ q,
+    "chosen": lambda q, m, keep: torch.where(keep, q @ q.transpose(-2, -1), -1e31).softmax(-1) @ q,
+    "no dropout": lambda q, m, keep: F.dropout(torch.softmax(q @ q.transpose(-2, -1) + m, -1), 0.1, False) @ q,
+    "softmax in float32": lambda q, m, keep: F.softmax(q @ q.transpose(-2, -1) + m, dim=-1, dtype=torch.float32).to(q.dtype) @ q,
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_spellings_of_attention(name):
+    graph = captured(SPELLINGS[name], Q, MASK, KEEP)
+    assert "scaled_dot_product_attention" in graph, graph
+    assert "softmax" not in graph
+
+
+def test_a_row_that_looks_at_nothing_is_nan_as_by_hand():
+    captured(SPELLINGS["a mask"], Q, NOTHING, KEEP)
+    captured(SPELLINGS["filled"], Q, MASK, KEEP & (torch.arange(5) != 2)[:, None])
+    captured(SPELLINGS["filled with the least number"], Q, MASK, KEEP & (torch.arange(5) != 2)[:, None])
+
+
+def test_scores_filled_with_a_number_that_does_not_hide_them_stay():
+    assert "scaled_dot_product_attention" not in captured(lambda q, m, k: (q @ q.mT).masked_fill(k, -9.0).softmax(-1) @ q, Q, MASK, KEEP)
+    assert "scaled_dot_product_attention" not in captured(lambda q, m, k: torch.softmax(q @ q.mT + m.double(), -1).float() @ q, Q, MASK, KEEP)
+
+
+def test_a_bias_added_after_a_view_is_part_of_the_product():
+    x, w, b = data(torch.float32, 2, 4, 5), data(torch.float32, 5, 6), data(torch.float32, 6)
+    assert names(agrees(lambda x, w, b: x @ w + b, x, w, b)) == ["addmm_0"]
+    agrees(lambda x, w, b: (x @ w).view(2, 4, 3, 2) + b[:2], x, w, b)
+
+
+def test_arithmetic_that_changes_nothing_is_dropped():
+    x = data(torch.float32, 4)
+    assert names(agrees(lambda x: torch.sort((x * 1 / 1 - 0).pow(1).to(torch.float32))[0], x))[0] == "sort_0"
+    agrees(lambda x: [x * 1, x + 0, (x * -0.0) + 0], x)

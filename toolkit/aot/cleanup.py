@@ -82,9 +82,25 @@ def _is_identity(node: Node) -> bool:
 
 
 def _is_needless_copy(node: Node) -> bool:
-    if node.target is not aten.clone.default or any(u.target is aten.copy_.default for u in node.users):
+    if not (node.target is aten.clone.default or _is_neutral(node)) or any(u.target is aten.copy_.default for u in node.users):
         return False  # what an input gets as its new value is not the memory of another input that gets one too
     return _same_sizes(node.args[0].meta["val"].stride(), node.meta["val"].stride())  # type: ignore[union-attr]
+
+
+NEUTRAL = {aten.mul.Tensor: 1, aten.mul.Scalar: 1, aten.div.Tensor: 1, aten.div.Scalar: 1, aten.sub.Tensor: 0, aten.pow.Tensor_Scalar: 1}
+
+
+def _is_neutral(node: Node) -> bool:
+    """Arithmetic with a number that changes nothing, not even the dtype (x + 0 makes 0 of -0), and casts to the dtype that is there."""
+    value, source = node.meta["val"], node.args[0].meta.get("val") if node.args and isinstance(node.args[0], Node) else None
+    if not isinstance(source, torch.Tensor) or not isinstance(value, torch.Tensor) or not _same_sizes(source.shape, value.shape):
+        return False
+    if source.dtype is not value.dtype or source.device != value.device:
+        return False
+    if node.target is aten._to_copy.default:
+        return node.kwargs.keys() <= {"dtype"}
+    number = node.args[1] if len(node.args) == 2 and not node.kwargs else None
+    return isinstance(number, int | float) and not isinstance(number, bool) and NEUTRAL.get(node.target) == number
 
 
 def _same_sizes(a: Any, b: Any) -> bool:

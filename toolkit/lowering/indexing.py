@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -299,7 +300,22 @@ def _along(
     return copy
 
 
+def _ranked(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A number is a row of one element for `rule(b, x, dim, indices, source, ...)`."""
+
+    @functools.wraps(rule)
+    def lifted(b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: Any, *args: Any, **kwargs: Any) -> Any:
+        if x.size:
+            return rule(b, x, dim, indices, source, *args, **kwargs)
+        source = reshaped(source, (ONE,)) if isinstance(source, TensorBox) else source
+        result = rule(b, reshaped(x, (ONE,)), 0, indices, source, *args, **kwargs)
+        return result if result is NotImplemented else reshaped(result, ())
+
+    return lifted
+
+
 @lowers("index_add.default")
+@_ranked
 def index_add(b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: TensorBox, *, alpha: Any = 1) -> TensorBox:
     source = reshaped(source, (ONE,)) if not source.size else source
     scaled = source if alpha == 1 else elementwise(b, ops.mul, (source, alpha), source.dtype)
@@ -307,6 +323,7 @@ def index_add(b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: Te
 
 
 @lowers("index_copy.default")
+@_ranked
 def index_copy(b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: TensorBox) -> TensorBox:
     if len(source.size) != len(x.size):
         return NotImplemented
@@ -315,6 +332,7 @@ def index_copy(b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: T
 
 
 @lowers("index_reduce.default")
+@_ranked
 def index_reduce(
     b: Builder, x: TensorBox, dim: int, indices: TensorBox, source: TensorBox, reduce: str, *, include_self: bool = True
 ) -> TensorBox:

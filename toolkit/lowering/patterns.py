@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import fx
 
 from .. import options, shapes
-from ..provenance import trail
+from . import attention
+from .rewriting import Node, does_nothing, is_tensor, made, only, value_of
 
 aten = torch.ops.aten
-Node = fx.Node
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ def rewritten(gm: fx.GraphModule, rows: tuple[Row, ...]) -> fx.GraphModule:
     if not options.current().patterns or not any(n.target in table for n in gm.graph.nodes if n.op != "get_attr"):
         return gm
     graph = copied(gm.graph)
-    effects = {n for n in graph.nodes if not n.users}  # there for what they do: nothing else tells that relu(x, inplace=True) does anything
+    effects = {n for n in graph.nodes if not n.users and not does_nothing(n)}  # there for what they do: nothing else tells that relu(x, inplace=True) does anything
     changed = [_apply(node, table.get(node.target, [])) for node in list(graph.nodes) if node.op in ("call_function", "call_method")]
     if not any(changed):
         return gm
@@ -70,98 +68,8 @@ def _apply(node: Node, rows: list[Row]) -> bool:
     return False
 
 
-def _made(node: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], parts: list[Node]) -> Node:
-    """A call in the place of `node`, with its values and the origins of all `parts`."""
-    new = node.graph.call_function(target, args, kwargs)
-    new.meta.update(node.meta)
-    origins = [p.meta["origin"] for p in (*parts, node) if p.meta.get("origin") is not None]
-    if origins:
-        stage = trail.records[origins[-1]].stage
-        new.meta["origin"] = trail.add(stage, new.name, {p for o in origins for p in trail.records[o].parents})
-    return new
-
-
-def value_of(node: Any) -> Any:
-    """The fake value of a node of either kind of graph."""
-    return node.meta.get("val", node.meta.get("example_value")) if isinstance(node, Node) else None
-
-
-def _is_tensor(node: Any, rank: int | None = None) -> bool:
-    value = value_of(node)
-    return isinstance(value, torch.Tensor) and (rank is None or value.dim() == rank)
-
-
-def _only(node: Any) -> bool:
-    """Nobody else wants this intermediate."""
-    return isinstance(node, Node) and len(node.users) == 1
-
-
-# -- attention by hand ------------------------------------------------------------------------------------------------
-
-MATMUL = frozenset({torch.matmul, operator.matmul, torch.bmm, torch.Tensor.matmul, "matmul", "bmm"})
-SOFTMAX = frozenset({torch.softmax, F.softmax, torch.Tensor.softmax, "softmax"})
-DIVIDE = frozenset({operator.truediv, torch.div, torch.true_divide, "div"})
-TIMES = frozenset({operator.mul, torch.mul, "mul"})
-TRANSPOSE = frozenset({torch.transpose, torch.Tensor.transpose, "transpose"})
-
-
-def _attention(node: Node) -> Node | None:
-    """node = matmul(softmax(scale * q kᵀ, -1), v)"""
-    if len(node.args) != 2 or node.kwargs or torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
-        return None
-    weights, v = node.args
-    if not (_only(weights) and weights.target in SOFTMAX and _over_last(weights)):  # type: ignore[union-attr]
-        return None
-    scores, scale = _scaled(weights.args[0])  # type: ignore[union-attr]
-    if scores is None or scores.target not in MATMUL or len(scores.args) != 2:
-        return None
-    q, k = scores.args[0], _transposed(scores.args[1])
-    if not _is_plain_attention(q, k, v):
-        return None
-    return _made(node, F.scaled_dot_product_attention, (q, k, v), {"scale": scale}, [scores, weights])  # type: ignore[list-item]
-
-
-def _over_last(node: Node) -> bool:
-    dim = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
-    return dim in (-1, 3) and node.kwargs.get("dtype") is None and len(node.args) <= 2
-
-
-def _scaled(node: Any) -> tuple[Node | None, float]:
-    """(product, scale) of `product * scale` or `product / constant`."""
-    if not _only(node):
-        return None, 1.0
-    if node.target in DIVIDE | TIMES and len(node.args) == 2 and not node.kwargs:
-        product, number = node.args
-        if node.target in TIMES and isinstance(product, (int, float)):
-            product, number = number, product
-        if not isinstance(number, (int, float)) or not _only(product) or number == 0:
-            return None, 1.0
-        return product, (1 / number if node.target in DIVIDE else float(number))
-    return node, 1.0
-
-
-def _transposed(node: Any) -> Node | None:
-    """k of kᵀ over the last two dimensions."""
-    if not isinstance(node, Node) or node.kwargs:
-        return None
-    if node.target in TRANSPOSE and len(node.args) == 3 and {d % 4 if isinstance(d, int) else None for d in node.args[1:]} == {2, 3}:
-        return node.args[0]  # type: ignore[return-value]
-    if node.target in ("permute", torch.permute) and list(node.args[1:]) in ([0, 1, 3, 2], [(0, 1, 3, 2)], [[0, 1, 3, 2]]):
-        return node.args[0]  # type: ignore[return-value]
-    return None
-
-
-def _is_plain_attention(q: Any, k: Any, v: Any) -> bool:
-    """(batch, heads, length, width) of one float dtype, without broadcasting; SDPA has other rules for the rest."""
-    if not all(_is_tensor(t, 4) for t in (q, k, v)):
-        return False
-    a, b, c = value_of(q), value_of(k), value_of(v)
-    same = a.dtype == b.dtype == c.dtype and a.dtype in (torch.float32, torch.bfloat16, torch.float16) and a.device == b.device == c.device
-    return same and tuple(a.shape[:2]) == tuple(b.shape[:2]) == tuple(c.shape[:2]) and a.shape[3] == b.shape[3] and b.shape[2] == c.shape[2]
-
-
 TORCH_ROWS = (
-    Row("attention", MATMUL, _attention, "softmax(s q kᵀ) v is what scaled_dot_product_attention computes, without keeping the weights"),
+    Row("attention", attention.ROOTS, attention.attention, "softmax(s q kᵀ + m) v is what scaled_dot_product_attention computes, without keeping the weights"),
 )
 
 
@@ -177,7 +85,7 @@ def _folded_norm(node: Node) -> Node | None:
         {"running_mean": "mean", "running_var": "variance"}.get(k, k): v for k, v in node.kwargs.items()
     }
     convolved, mean, variance = norm.get("x", norm.get("input")), norm.get("mean"), norm.get("variance")
-    if norm.get("training", False) is not False or not (_only(convolved) and convolved.target in CONVOLVE and not convolved.kwargs):  # type: ignore[union-attr]
+    if norm.get("training", False) is not False or not (only(convolved) and convolved.target in CONVOLVE and not convolved.kwargs):  # type: ignore[union-attr]
         return None
     x, w, b, *rest = (*convolved.args, None)[: max(3, len(convolved.args))]  # type: ignore[union-attr]
     held = [v for v in (w, b, mean, variance, norm.get("weight"), norm.get("bias")) if v is not None]
@@ -188,7 +96,7 @@ def _folded_norm(node: Node) -> Node | None:
         return None
 
     def of(like: Any, target: Any, *args: Any) -> Node:
-        new = _made(node, target, args, {}, [])
+        new = made(node, target, args, {}, [])
         new.meta.update(example_value=value_of(like), weight=True)
         return new
 
@@ -198,7 +106,7 @@ def _folded_norm(node: Node) -> Node | None:
     shift = of(mean, operator.mul, shift, scale)
     shift = of(mean, operator.add, shift, norm["bias"]) if norm.get("bias") is not None else shift
     column = of(w, torch.reshape, scale, (-1, *[1] * (value_of(w).dim() - 1)))
-    return _made(node, convolved.target, (x, of(w, operator.mul, w, column), shift, *rest), {}, [convolved])  # type: ignore[union-attr, list-item]
+    return made(node, convolved.target, (x, of(w, operator.mul, w, column), shift, *rest), {}, [convolved])  # type: ignore[union-attr, list-item]
 
 
 FREEZING_ROWS = (
@@ -224,13 +132,26 @@ def _addmm(node: Node) -> Node | None:
     if node.kwargs or len(node.args) != 2:
         return None
     for product, bias in (node.args, node.args[::-1]):
-        if _only(product) and product.target is aten.mm.default and _fits_as_bias(product, bias):  # type: ignore[union-attr]
-            return _made(node, aten.addmm.default, (bias, *product.args), {}, [product])  # type: ignore[union-attr, list-item]
+        if only(product) and product.target is aten.mm.default and _fits_as_bias(product, bias):  # type: ignore[union-attr]
+            return made(node, aten.addmm.default, (bias, *product.args), {}, [product])  # type: ignore[union-attr, list-item]
+        if only(product) and product.target is aten.view.default and only(product.args[0]):  # type: ignore[union-attr]
+            return _addmm_under_view(node, product, bias)  # type: ignore[arg-type]
     return None
 
 
+def _addmm_under_view(node: Node, view: Node, bias: Any) -> Node | None:
+    """add(view(mm(a, b)), bias), the view splitting rows: the bias is added to the product's rows"""
+    product = view.args[0]
+    if not isinstance(product, Node) or product.target is not aten.mm.default or not is_tensor(bias, 1):
+        return None
+    if value_of(view).shape[-1] != value_of(product).shape[1] or not _fits_as_bias(product, bias):
+        return None
+    inner = made(product, aten.addmm.default, (bias, *product.args), {}, [product, node])
+    return made(node, aten.view.default, (inner, view.args[1]), {}, [view])
+
+
 def _fits_as_bias(product: Node, bias: Any) -> bool:
-    if not _is_tensor(bias):
+    if not is_tensor(bias):
         return False
     value, rows = value_of(bias), value_of(product)
     if value.dtype != rows.dtype or not value.dtype.is_floating_point or value.device != rows.device:
@@ -245,11 +166,11 @@ def _cast_of_cast(node: Node) -> Node | None:
     if not (isinstance(inner, Node) and inner.target is aten._to_copy.default and _plain_cast(node) and _plain_cast(inner)):
         return None
     source = inner.args[0]
-    if not (_is_tensor(source) and value_of(source).dtype == value_of(node).dtype) or not _wider(
+    if not (is_tensor(source) and value_of(source).dtype == value_of(node).dtype) or not _wider(
         value_of(inner).dtype, value_of(source).dtype
     ):
         return None
-    return _made(node, aten.clone.default, (source,), {}, [inner]) if value_of(source).stride() == value_of(node).stride() else None
+    return made(node, aten.clone.default, (source,), {}, [inner]) if value_of(source).stride() == value_of(node).stride() else None
 
 
 def _plain_cast(node: Node) -> bool:
@@ -273,9 +194,9 @@ def _cat_of_neighbours(node: Node) -> Node | None:
         return None
     if any(a[3] != b[2] for a, b in itertools.pairwise(slices)):  # type: ignore[index]
         return None
-    whole = _made(node, aten.slice.Tensor, (source, along, first, slices[-1][3]), {}, [])  # type: ignore[index]
+    whole = made(node, aten.slice.Tensor, (source, along, first, slices[-1][3]), {}, [])  # type: ignore[index]
     whole.meta["val"] = value_of(source).narrow(along, first, slices[-1][3] - first)  # type: ignore[index]
-    return _made(node, aten.clone.default, (whole,), {"memory_format": torch.contiguous_format}, list(parts))  # type: ignore[arg-type]
+    return made(node, aten.clone.default, (whole,), {"memory_format": torch.contiguous_format}, list(parts))  # type: ignore[arg-type]
 
 
 def _slice(node: Any) -> tuple[Node, int, int, int] | None:
