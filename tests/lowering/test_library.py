@@ -29,6 +29,7 @@ CASES = {
     "qr": (torch.linalg.qr, SQUARE),
     "real fft": (lambda x: torch.fft.irfft(torch.fft.rfft(x)), data(torch.float32, 4, 8)),
     "unique": (lambda x: torch.unique(x, return_counts=True), data(torch.int64, 30)),
+    "positions": (lambda x: [torch.nonzero(x > 0), torch.argwhere(x.sum())], data(torch.float32, 3, 4)),
     "masked select": (lambda x: torch.masked_select(x, x > 0) * 2, data(torch.float32, 30)),
     "bag": (lambda w, i: torch.nn.functional.embedding_bag(i, w, mode="mean"), data(torch.float32, 9, 4), torch.arange(6).reshape(2, 3)),
 }

@@ -86,8 +86,8 @@ lowers("adaptive_max_pool3d.default")(_adaptive_max(3))
 
 def _fractional_max(n: int) -> Callable[..., Any]:
     def rule(b: Builder, x: TensorBox, kernel: Sequence[int], output: Sequence[Any], samples: TensorBox) -> Any:
-        """Windows of one size at places that a sample for each plane and dimension spreads: ⌊(i + u) α⌋ - ⌊u α⌋, and the last at the end;
-        α = (size - kernel) / (outputs - 1). Samples of two dimensions are given as (width, height)."""
+        """Windows of one size at places that a sample for each plane and dimension spreads: ⌊(i + u) a⌋ - ⌊u a⌋, and the last at the end;
+        a = (size - kernel) / (outputs - 1). Samples of two dimensions are given as (width, height)."""
         sizes, wanted = x.size[-n:], exprs(output)
         if any(e.free_symbols for e in (*sizes, *wanted)) or not is_float(x.dtype) or compute_dtype(x.dtype) is not x.dtype:
             return NotImplemented

@@ -155,7 +155,8 @@ def _is_plain(q: Any, k: Any, v: Any) -> bool:
     if not all(isinstance(t, torch.Tensor) and t.dim() == 4 for t in (a, b, c)):
         return False
     same = a.dtype == b.dtype == c.dtype and a.dtype in FLOATS and a.device == b.device == c.device
-    return same and tuple(a.shape[:2]) == tuple(b.shape[:2]) == tuple(c.shape[:2]) and a.shape[3] == b.shape[3] and b.shape[2] == c.shape[2]
+    batches = tuple(a.shape[:2]) == tuple(b.shape[:2]) == tuple(c.shape[:2])
+    return same and batches and a.shape[3] == b.shape[3] and b.shape[2] == c.shape[2]
 
 
 def _mask_fits(scores: Scores, q: Any, k: Any) -> bool:
@@ -170,7 +171,8 @@ def _mask_fits(scores: Scores, q: Any, k: Any) -> bool:
     if not all(m == 1 or m == n for m, n in zip(mask.shape[::-1], wanted[::-1], strict=False)):  # noqa: PLR1714 (symbols)
         return False
     if scores.fill is not None:
-        return mask.dtype is torch.bool and (math.isinf(scores.fill[1]) or math.isfinite(torch.tensor(scores.fill[1], dtype=a.dtype).item()))
+        number = scores.fill[1]
+        return mask.dtype is torch.bool and (math.isinf(number) or math.isfinite(torch.tensor(number, dtype=a.dtype).item()))
     return mask.dtype is a.dtype and not mask.requires_grad
 
 

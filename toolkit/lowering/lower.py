@@ -132,7 +132,7 @@ class Lowering(fx.Interpreter):
         """The results, if none of them has any elements."""
         val = self.builder.val
         values = val if isinstance(val, (list, tuple)) else (val,)
-        if not values or not all(isinstance(v, torch.Tensor) and not v.dtype.is_complex and 0 in exprs(v.shape) for v in values):
+        if not self.builder.knows_sizes(val) or not all(0 in exprs(v.shape) and not v.dtype.is_complex for v in values):
             return None
         if is_alias(target) or getattr(getattr(target, "_schema", None), "is_mutable", False):
             return None

@@ -37,7 +37,8 @@ def rewritten(gm: fx.GraphModule, rows: tuple[Row, ...]) -> fx.GraphModule:
     if not options.current().patterns or not any(n.target in table for n in gm.graph.nodes if n.op != "get_attr"):
         return gm
     graph = copied(gm.graph)
-    effects = {n for n in graph.nodes if not n.users and not does_nothing(n)}  # there for what they do: nothing else tells that relu(x, inplace=True) does anything
+    # What has no user is there for what it does: nothing else tells that relu(x, inplace=True) does anything.
+    effects = {n for n in graph.nodes if not n.users and not does_nothing(n)}
     changed = [_apply(node, table.get(node.target, [])) for node in list(graph.nodes) if node.op in ("call_function", "call_method")]
     if not any(changed):
         return gm
@@ -69,7 +70,12 @@ def _apply(node: Node, rows: list[Row]) -> bool:
 
 
 TORCH_ROWS = (
-    Row("attention", attention.ROOTS, attention.attention, "softmax(s q kᵀ + m) v is what scaled_dot_product_attention computes, without keeping the weights"),
+    Row(
+        "attention",
+        attention.ROOTS,
+        attention.attention,
+        "softmax(s q kᵀ + m) v is what scaled_dot_product_attention computes, without keeping the weights",
+    ),
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-
 from ..loops.ir import Buffer, ComputedBuffer, InputBuffer, StorageBox, TensorBox
 from ..loops.layout import ZERO, Expr, Layout
 from ..loops.ops import Index, Value, ops

@@ -147,7 +147,7 @@ def nonzero_static(b: Builder, x: TensorBox, *, size: int, fill_value: int = -1)
 
     b.scatter(buffer, coordinate, (total, expr(rank)), place, (mask,))
     load = rows.loader()
-    return b.pointwise(lambda i: load(i), (wanted, expr(rank)), INT64, (rows,), x.device)
+    return b.pointwise(load, (wanted, expr(rank)), INT64, (rows,), x.device)
 
 
 # -- bins -------------------------------------------------------------------------------------------------------------
@@ -180,6 +180,6 @@ def histc(b: Builder, x: TensorBox, bins: int = 100, min: float = 0, max: float 
 
     b.scatter(buffer, lambda index: ops.constant(1, dtype), flat.size, place, (flat,), "atomic_add")
     taken = counts.loader()
-    return b.pointwise(lambda i: taken(i), (expr(bins),), dtype, (counts,), x.device)
+    return b.pointwise(taken, (expr(bins),), dtype, (counts,), x.device)
 
 
