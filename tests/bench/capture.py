@@ -1,7 +1,7 @@
 """What capture itself costs, beside torch.compile's: in one process, rounds interleaved, medians.
 
     python -m tests.bench.capture                 all three tables
-    python -m tests.bench.capture --only capture  seconds from bytecode to an fx graph (backend="eager"), whole call, caches of the graph empty
+    python -m tests.bench.capture --only capture  seconds of a first call with backend="eager": bytecode to an fx graph
     python -m tests.bench.capture --only before   microseconds from a call to the first line of the graph: hook, guards, argument loading
     python -m tests.bench.capture --only steady   milliseconds a call of a model of about 1 ms, plain and with backend="eager"
 

@@ -613,7 +613,8 @@ def test_held_tensors_see_every_change_in_place(window):
 def test_held_buffers_see_that_they_require_a_gradient():
     leaf, result, view = torch.ones(2), torch.ones(2), torch.ones(4)[1:]
     source = torch.ones(2, requires_grad=True)
-    for tensor, change in ((leaf, lambda: leaf.requires_grad_()), (result, lambda: result.add_(source)), (view, lambda: view.mul_(source.sum()))):
+    changes = {leaf: leaf.requires_grad_, result: lambda: result.add_(source), view: lambda: view.mul_(source.sum())}
+    for tensor, change in changes.items():
         held = _frame.Held((tensor,), *_torch.tensor_readers())
         assert held.holds()
         change()

@@ -1,6 +1,9 @@
 """What the code of real models does around its tensors: the environment, numpy on numbers, Python types as dtypes, scans."""
 
 import builtins
+import functools
+import importlib.metadata
+import importlib.util
 import os
 from collections.abc import Iterator
 
@@ -104,3 +107,17 @@ def test_a_built_in_name_that_means_something_else_is_seen(monkeypatch):
     monkeypatch.setattr(builtins, "another_name", 1, raising=False)
     assert same(captured(X), X + 2)
     assert len(captured.graphs) == 2
+
+
+@functools.lru_cache
+def installed(name):
+    if importlib.util.find_spec(name) is None:
+        return None
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "?"
+
+
+def test_whether_a_package_is_installed_is_known():
+    check(lambda x: x + 1 if installed("torch") and installed("no_such_package") is None and installed("json") == "?" else x, X)

@@ -6,6 +6,7 @@
 
 A class that cannot be made small this way raises NotTiny: not a failure of ours.
 """
+# ruff: noqa: E501, SIM905  tables of names and numbers
 
 from __future__ import annotations
 

@@ -292,7 +292,8 @@ def main() -> None:
         rows[name] = row
         notes = [row["why"], *row.get("failures", []), *row.get("breaks", [])]
         peer = f" breaks {len(row.get('breaks', []))} / {row['peer']}" if "peer" in row else ""
-        print(f"{'ok   ' if row['ok'] else 'WRONG'} {name:50} graphs {row.get('graphs', '?')}{peer} kernels {row.get('kernels', '?')} {row.get('seconds', '')}s  "
+        print(f"{'ok   ' if row['ok'] else 'WRONG'} {name:50} graphs {row.get('graphs', '?')}{peer} kernels {row.get('kernels', '?')} "
+              f"{row.get('seconds', '')}s  "
               + " | ".join(n for n in notes if n)[:400], flush=True)
 
     sweep(jobs, a.jobs, a.timeout, tell)

@@ -6,6 +6,8 @@ import collections
 import copy
 import dataclasses
 import functools
+import importlib.metadata
+import importlib.util
 import inspect
 import logging
 import math
@@ -36,6 +38,8 @@ from .user_defined import UserObjectVariable
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
 
+# What is installed does not change while a program runs: asked once, as `import` does.
+PURE.update((importlib.util.find_spec, importlib.metadata.version))
 PURE.update((logging.getLogger, inspect.getmodule, sys.intern, sys.getsizeof, types.resolve_bases, inspect.isclass, inspect.isfunction))
 
 # -- functools --------------------------------------------------------------------------------------------------------
