@@ -18,10 +18,11 @@ from . import (
     restride,
     searching,
     special,
+    unpooling,
     view,
 )
 
 FAMILIES = (
     *(pointwise, activation, special, view, restride, joining, reduction, indexing, searching, creation),
-    *(pooling, adaptive, resampling, antialias, normalisation, library, products, convolution),
+    *(pooling, unpooling, adaptive, resampling, antialias, normalisation, library, products, convolution),
 )

@@ -187,12 +187,15 @@ def _avg_pool(
         for offset in window.offsets:
             value = window.value(index, offset, 0, edges)
             total = value if total is None else ops.add(total, value)
-        return ops.truediv(total, _divisor(outer, index, count_include_pad, divisor, outer.edges(size), dtype))
+        return ops.truediv(total, divisor_of(outer, index, count_include_pad, divisor, outer.edges(size), dtype))
 
     return cast(b, b.pointwise(inner, size, dtype, (x,), work=2 * len(window.offsets), heavy=True), x.dtype)
 
 
-def _divisor(window: Window, index: Index, count_include_pad: bool, divisor: int | None, edges: Sequence[int], dtype: torch.dtype) -> Value:
+def divisor_of(
+    window: Window, index: Index, count_include_pad: bool, divisor: int | None, edges: Sequence[int], dtype: torch.dtype
+) -> Value:
+    """What the mean of the window at `index` divides by."""
     if divisor is not None:
         return ops.constant(divisor, dtype)
     if not edges:
