@@ -14,6 +14,7 @@ Prints each method that differs, a table, and the total; `--only` also prints tr
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import os
@@ -84,8 +85,8 @@ def outcome(test: unittest.TestCase, seconds: int, around: Callable[[Any], Any] 
         return "timeout", ""
     finally:
         signal.alarm(0)
-    if result.skipped:
-        return "skip", ""
+    if result.skipped or result.unexpectedSuccesses:
+        return "skip" if result.skipped else "unexpected success", ""
     bad = result.failures + result.errors
     return ("fail", bad[0][1]) if bad else ("pass", "")
 
@@ -101,7 +102,7 @@ def capturing() -> Callable[[Any], Any]:
 
     def around(method: Any) -> Any:
         compiler = Forced(lambda gm, inputs: gm.forward)
-        return lambda: hook.run(compiler, method)
+        return functools.update_wrapper(lambda: hook.run(compiler, method), method)  # with its marks: a failure may be expected
 
     return around
 

@@ -67,6 +67,7 @@ class Capture:
             except Restart:
                 continue
             except BreakGraph as broken:
+                broken.__traceback__ = broken.__cause__ = broken.__context__ = None  # they hold the objects of the traced program
                 self._note(frame, record, broken)
             except SkipFrame as skipped:
                 return Skip("" if skipped.quiet else skipped.reason)
@@ -109,6 +110,7 @@ class Capture:
         tx = top_interpreter(trace, frame)
         try:
             value = self._run(trace, tx)
+            trace.check_lifetimes()
             ending = Ending(trace)
             if value is not None and not trace.graph.has_tensors():
                 return _plain(trace)

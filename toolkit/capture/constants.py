@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+import itertools
 import struct
 import types
 from typing import Any
@@ -28,19 +30,43 @@ def _same_float(a: float, b: float) -> bool:
     return (a != a and b != b) or struct.pack("d", a) == struct.pack("d", b)  # noqa: PLR0124
 
 
+_CONTAINERS = {list: "[]", tuple: "()", set: "{}", frozenset: "{}", dict: "{}"}
+_NAMED = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_MOST_SHOWN = 10
+
+
 def short(value: Any, limit: int = 80) -> str:
-    """A value in a message: classes and functions by name, long texts cut, never the contents of a tensor."""
-    if isinstance(value, type):
-        return value.__qualname__
-    if isinstance(value, types.ModuleType):
-        return f"module {value.__name__}"
-    if hasattr(type(value), "stride"):
-        return f"{type(value).__name__}{tuple(value.shape)}"
-    name = getattr(value, "__qualname__", None)
-    if isinstance(name, str):
-        return name
-    try:
-        text = repr(value)
-    except Exception:
-        text = object.__repr__(value)
+    """A value in a message: classes and functions by name, long texts cut, never the contents of a tensor. Runs no code of the user's."""
+    text = _text(value, limit)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _text(value: Any, limit: int) -> str:
+    kind = type(value)
+    if issubclass(kind, type):
+        return value.__qualname__  # type: ignore[no-any-return]
+    if issubclass(kind, types.ModuleType):
+        return f"module {value.__name__}"
+    if hasattr(kind, "stride"):
+        return f"{kind.__name__}{tuple(value.shape)}"
+    if kind in _NAMED:
+        return value.__qualname__  # type: ignore[no-any-return]
+    if kind in _CONTAINERS:
+        return _container(value, limit)
+    if issubclass(kind, enum.Enum):
+        return f"{kind.__qualname__}.{value.name}"
+    return repr(value) if _is_settled(kind) else f"{kind.__qualname__}(...)"
+
+
+def _is_settled(kind: type) -> bool:
+    """A class of Python's or torch's own: its text runs nothing of the user's."""
+    return kind.__module__.partition(".")[0] in ("builtins", "torch", "types", "datetime", "decimal", "re")
+
+
+def _container(value: Any, limit: int) -> str:
+    shown = list(itertools.islice(value.items() if type(value) is dict else value, _MOST_SHOWN))
+    items = [f"{short(v[0], limit)}: {short(v[1], limit)}" if type(value) is dict else short(v, limit) for v in shown]
+    if type(value) is tuple and len(value) == 1:
+        items[0] += ","
+    left, right = _CONTAINERS[type(value)]
+    return left + ", ".join(items + ["..."] * (len(value) > len(shown))) + right

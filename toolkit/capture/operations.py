@@ -213,7 +213,7 @@ def _comes_first(right: VariableTracker, left: VariableTracker) -> bool:
 
     if not isinstance(right, UserObjectVariable) or not isinstance(left, UserObjectVariable):
         return False
-    return right.cls is not left.cls and issubclass(right.cls, left.cls)
+    return right.cls is not left.cls and left.cls in right.cls.__mro__
 
 
 _BINARY_SYMBOLS = {

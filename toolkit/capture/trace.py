@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
     from .record import CodeRecord
     from .variables.base import VariableTracker
+    from .variables.generators import GeneratorVariable
+    from .variables.weakrefs import WeakrefVariable
 
 MOST_INSTRUCTIONS = 2_000_000
 LONG_WITHOUT_TENSORS = 20_000  # instructions after which a frame that made no node yet is left alone
@@ -67,14 +69,25 @@ class Trace:
         self.numbers: dict[Source, VariableTracker] = {}  # numbers that are inputs of the graph
         self.raised_at: int | None = None  # the step of the top frame where the exception that is on its way was raised
         self.resumes: list[CodeType] = []
+        self.generators: list[GeneratorVariable] = []
+        self.weakly: list[WeakrefVariable] = []
         self.state_at_start = TorchState.now()
         self.grad_at_start = self.state_at_start.grad
         self.devices: list[tuple[torch.device, int]] = []  # open torch.device blocks, and the steps at which they were entered
         self.classes: set[type] = set()  # those whose attributes are guarded
 
+    def check_lifetimes(self) -> None:
+        """Objects that Python would end before the frame ends, or in it: raises BreakGraph or SkipFrame."""
+        for generator in self.generators:
+            generator.check_ended()
+        for reference in self.weakly:
+            reference.check_held(self.top)
+
     def release(self) -> None:
         """Let go of the objects of the traced program: they must not live longer than they would."""
         self.stack.clear()
+        self.generators.clear()
+        self.weakly.clear()
         self.effects = Effects()
         self.graph = GraphBuilder(self)
         self.graph.trace = None  # type: ignore[assignment]

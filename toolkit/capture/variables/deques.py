@@ -10,7 +10,8 @@ from ..guards import GuardKind
 from ..source import AttrSource, ItemSource
 from .base import LazyVariable, VariableTracker
 from .containers import ListVariable, index_of
-from .iterators import IteratorVariable, disturbed, stop
+from .hashed_iterators import disturbed
+from .iterators import IteratorVariable, stop
 from .rules import none_given, rule
 
 if TYPE_CHECKING:

@@ -39,6 +39,9 @@ class DictVariable(Hashed):
 
     # -- for the rest of capture --------------------------------------------------------------------------------------------
 
+    def twin(self) -> dict[Any, Any] | None:
+        return self.entries if self.kind is dict else None
+
     def sync(self, tx: Interpreter) -> None:
         """A dict that shows another object's state brings `entries` up to date."""
 
@@ -265,7 +268,7 @@ class DictViewVariable(VariableTracker):
         return [TupleVariable([tx.realize(k), v]) for k, v in self.of.entries.values()]
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
-        from .iterators import HashedIteratorVariable
+        from .hashed_iterators import HashedIteratorVariable
 
         return HashedIteratorVariable(tx, self.of, type(iter(getattr({}, self.which)())), self.which)
 

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from ..rebuild import Rebuilder
 
 
+def _is_guarded(child: Interpreter) -> bool:
+    """Would an exception at the pending yield be handled inside? (Later versions turn StopIterations there; `yield from` passes on.)"""
+    handler = child.instruction.handler
+    while handler is not None and handler.target.opname == "CLEANUP_THROW":
+        handler = handler.target.handler
+    return handler is not None and handler.target.opname != "CALL_INTRINSIC_1"
+
+
 class GeneratorVariable(IteratorVariable):
     """What a generator function returns. `child` stands after RETURN_GENERATOR or at a yield."""
 
@@ -29,9 +37,16 @@ class GeneratorVariable(IteratorVariable):
         self.born = child.trace.step
         self.state = inspect.GEN_CREATED
         self.handled: VariableTracker | None = None  # the exception being handled inside, while it stands still
+        child.trace.generators.append(self)
 
     def describe(self) -> str:
         return f"generator {self.child.code.co_name}"
+
+    def check_ended(self) -> None:
+        """Python closes a generator when nobody holds it any more, which runs its `finally` and `with` blocks: breaks the graph where it
+        was made, if it stands in one."""
+        if self.state == inspect.GEN_SUSPENDED and _is_guarded(self.child):
+            raise BreakGraph("generator", f"{self.describe()} stands in a try or with block at the end of the graph", at=self.born)
 
     # -- running ------------------------------------------------------------------------------------------------------
 

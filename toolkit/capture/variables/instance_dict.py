@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class LiveDictVariable(DictVariable):
     """Reads see what the owner holds now, writes are its writes: `own` and `store`. `sync` brings `entries` up to date."""
 
+    def twin(self) -> dict[Any, Any] | None:
+        return None
+
     def own(self, tx: Interpreter, name: str) -> VariableTracker | None:
         """The value under `name`, None (guarded) if there is none."""
         raise NotImplementedError

@@ -68,6 +68,8 @@ def _initialise(tx: Interpreter, made: VariableTracker, args: Args, kwargs: Kwar
 
 def new_object(tx: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
     """As `__new__` of the built-in type that `cls` derives from."""
+    if hasattr(cls, "__del__"):
+        tx.break_graph("side-effect", f"a {cls.__name__} is made, which has a finalizer")
     if issubclass(cls, BaseException):
         return _new_exception(tx, cls, args, kwargs)
     if issubclass(cls, torch.nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..breaks import BreakGraph, Observed
@@ -88,20 +88,6 @@ def _set_state(out: Rebuilder, index: int) -> None:
 def moved(iterator: Iterator[Any], count: int) -> Iterator[Any]:
     """The iterator after `count` items."""
     collections.deque(itertools.islice(iterator, count), maxlen=0)
-    return iterator
-
-
-def disturbed(kind: type, which: str = "keys") -> Iterator[Any]:
-    """An iterator of a dict, set or deque that has changed its size: the next step is an error."""
-    base = next(c for c in (collections.OrderedDict, dict, set, collections.deque) if issubclass(kind, c))
-    container: Any = base()
-    iterator = iter(getattr(container, which)() if isinstance(container, dict) else container)
-    if isinstance(container, dict):
-        container[0] = 0
-    elif isinstance(container, set):
-        container.add(0)
-    else:
-        container.append(0)
     return iterator
 
 
@@ -195,87 +181,6 @@ class RangeIteratorVariable(IteratorVariable):
     def rebuild(self, out: Rebuilder) -> None:
         out.emit.load_const(self.value[self.index :])
         out.emit.get_iter()
-
-
-class HashedIteratorVariable(IteratorVariable):
-    """iter() of a dict, one of its views, or a set: values are those of the moment, and a change of size is an error."""
-
-    def __init__(self, tx: Interpreter, container: Any, kind: type, which: str = "keys") -> None:
-        super().__init__()
-        self.container, self.kind, self.which, self.index = container, kind, which, 0
-        self.keys = [item.key(tx) for item in container.unpack(tx)]
-
-    def advance(self, tx: Interpreter) -> VariableTracker:
-        if self.container is None:
-            return stop(tx)
-        if self.container.length(tx) != len(self.keys):
-            tx.raise_error(RuntimeError, f"{self._noun()} changed size during iteration")
-        if self.index >= len(self.keys):
-            self.container = None
-            return stop(tx)
-        self.index += 1
-        return self._at(tx, self.keys[self.index - 1])
-
-    def _noun(self) -> str:
-        name = self.container.python_type()
-        return "Set" if issubclass(name, set | frozenset) else "OrderedDict" if issubclass(name, collections.OrderedDict) else "dictionary"
-
-    def _at(self, tx: Interpreter, key: Any) -> VariableTracker:
-        found = getattr(self.container, "entries", None)
-        if found is None:
-            return self.container.members[key]  # type: ignore[no-any-return]
-        if key not in found:
-            tx.raise_error(RuntimeError, "dictionary keys changed during iteration")
-        first, value = found[key]
-        if self.which == "items":
-            return TupleVariable([tx.realize(first), value])
-        return first if self.which == "keys" else value  # type: ignore[no-any-return]
-
-    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "__length_hint__":
-            return tx.wrap_constant(len(self.keys) - self.index if self.container is not None else 0)
-        return super().call_method(tx, name, args, kwargs)
-
-    def _rest(self) -> list[VariableTracker]:
-        if self.container is None:
-            return []
-        members = getattr(self.container, "members", None)
-        pairs = [self.container.entries[k] if members is None else (members[k], members[k]) for k in self.keys[self.index :]]
-        if self.which == "items":
-            return [TupleVariable(list(pair)) for pair in pairs]
-        return [pair[self.which == "values"] for pair in pairs]
-
-    def rebuild(self, out: Rebuilder) -> None:
-        """An iterator of the container itself, as far on as this one; where its order is not known, what is left of it."""
-        if self.container is not None and self.container.length(None) != len(self.keys):
-            out.load_object(disturbed)
-            out.load_object(self.container.python_type())
-            out.emit.load_const(self.which)
-            out.emit.call(2)
-            return
-        if self.container is None or (self.index and not self._in_order()):
-            rest = self._rest()
-            for item in rest:
-                out.value(item)
-            out.emit.build_tuple(len(rest))
-            out.emit.get_iter()
-            return
-        out.value(self.container)
-        if self.which != "keys":
-            out.emit.load_attr(self.which)
-            out.emit.call(0)
-        out.emit.get_iter()
-        if self.index:
-            out.load_object(moved)
-            out.emit.swap(2)
-            out.emit.load_const(self.index)
-            out.emit.call(2)
-
-    def _in_order(self) -> bool:
-        return list(getattr(self.container, "entries", ())) == self.keys
-
-    def parts(self) -> Sequence[VariableTracker]:
-        return [self.container, *self._rest()] if self.container is not None else []
 
 
 class ReversedVariable(IteratorVariable):

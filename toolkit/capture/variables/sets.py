@@ -32,6 +32,10 @@ class Hashed(VariableTracker):
     def describe(self) -> str:
         return self.source.text() if self.source else f"a {self.kind.__name__}"
 
+    def twin(self) -> dict[Any, Any] | None:
+        """A dict that goes through the same changes as the object, if there is one: iterators of both fare alike."""
+        return None
+
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         return builtin_attr(tx, self, name)
 
@@ -39,7 +43,7 @@ class Hashed(VariableTracker):
         return tx.raise_error(TypeError, f"unhashable type: '{self.kind.__name__}'")
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
-        from .iterators import HashedIteratorVariable
+        from .hashed_iterators import HashedIteratorVariable
 
         return HashedIteratorVariable(tx, self, type(iter(self.kind())))
 

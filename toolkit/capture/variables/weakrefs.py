@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..breaks import SkipFrame
 from ..guards import GuardKind, Predicate
-from ..source import Source, WeakrefSource
+from ..source import LocalSource, Source, WeakrefSource
 from .base import Args, Kwargs, LazyVariable, VariableTracker
 from .rules import none_given, rule
 
@@ -36,9 +36,15 @@ class WeakrefVariable(VariableTracker):
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         if self.target is None:
             return tx.wrap_constant(None)
-        if self.target.source is None and not isinstance(self.target, LazyVariable) and not _is_held(tx, self.target):
-            raise SkipFrame("a weak reference is followed to an object that nothing else may hold")
+        self.check_held(tx)
         return self.target
+
+    def check_held(self, tx: Interpreter) -> None:
+        """When an object of the frame dies is not known while tracing: nothing is compiled where it may have died already."""
+        target = self.target
+        of_frame = target is not None and (target.source is None or isinstance(target.source, LocalSource))
+        if of_frame and not isinstance(target, LazyVariable) and not _is_held(tx, target):
+            raise SkipFrame("a weak reference is made to an object that nothing else may hold")
 
     def key(self, tx: Interpreter) -> Hashable:
         return self if self.target is None else (weakref.ref, tx.realize(self.target).key(tx))
@@ -60,7 +66,7 @@ class WeakrefVariable(VariableTracker):
         return [v for v in (self.target, self.callback) if v is not None]
 
 
-def _is_held(tx: Interpreter, target: VariableTracker) -> bool:
+def _is_held(tx: Interpreter, target: VariableTracker | None) -> bool:
     """Does a variable of a running function, or what it leads to, hold the object, so that it surely lives?"""
     todo, seen = list(_roots(tx)), set()
     while todo:
@@ -77,6 +83,8 @@ def _is_held(tx: Interpreter, target: VariableTracker) -> bool:
 
 def _roots(tx: Interpreter) -> Iterator[VariableTracker]:
     for running in tx.trace.stack:
+        if running.result is not None:
+            yield running.result
         yield from (*running.locals.values(), *running.stack, *running.cells.values())
     yield from (*tx.effects.touched, *tx.effects.globals.values())
 
@@ -87,7 +95,9 @@ def _ref(tx: Interpreter, target: VariableTracker, callback: VariableTracker | N
         tx.break_graph("unsupported-call", f"a weak reference is made to {target.describe()}")
     if not getattr(target.python_type(), "__weakrefoffset__", 0):
         tx.raise_error(TypeError, f"cannot create weak reference to '{target.python_type().__name__}' object")
-    return WeakrefVariable(target, callback=None if none_given(callback) else callback)
+    made = WeakrefVariable(target, callback=None if none_given(callback) else callback)
+    tx.trace.weakly.append(made)
+    return made
 
 
 def wrap_weakref(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
