@@ -19,7 +19,7 @@ from .going_on import GoingOn, Handled, Slot, Slots
 from .hook import argument_count
 from .operands import operand_count
 from .rebuild import Rebuilder
-from .resume import live_locals
+from .resume import live_locals, original_of
 from .source import LocalSource
 from .state import TorchState
 from .variables.base import LazyVariable, VariableTracker
@@ -161,7 +161,13 @@ class Ending:
         body, live = self.tx.body, set(self._live(self.tx.body.instructions[self.tx.next]))
         names = [n for n in body.varnames if n not in live and n not in body.cellvars and n in self.tx.locals]
         values = {n: _known(self.tx.locals[n]) for n in names}
-        return [n for n, v in values.items() if v in given and v.source is None and v.mutable]
+        return [n for n, v in values.items() if (v in given and v.source is None and v.mutable) or self._was_held(n)]
+
+    def _was_held(self, name: str) -> bool:
+        """Did an earlier part of the function pass it on for that reason: a parameter that nothing here looks at?"""
+        code, value = self.tx.code, self.tx.locals[name]
+        passed = original_of(code) is not code and name in code.co_varnames[: code.co_argcount]
+        return passed and isinstance(value, LazyVariable) and value.seen is None
 
     def _replay(self, roots: list[VariableTracker]) -> None:
         effects = self.trace.effects
