@@ -144,3 +144,23 @@ def test_arithmetic_that_changes_nothing_is_dropped():
     x = data(torch.float32, 4)
     assert names(agrees(lambda x: torch.sort((x * 1 / 1 - 0).pow(1).to(torch.float32))[0], x))[0] == "sort_0"
     agrees(lambda x: [x * 1, x + 0, (x * -0.0) + 0], x)
+
+
+def test_the_gradient_of_a_tied_table_is_added_onto_that_of_the_weight():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(50, 8)
+
+        def forward(self, words):
+            return torch.tanh(self.table(words)) @ self.table.weight.t()
+
+    torch.manual_seed(0)
+    model, words = Tied(), torch.tensor([[1, 4, 1, 49], [0, 1, 2, 3]])
+    model(words).square().sum().backward()
+    expected = model.table.weight.grad.clone()
+    model.zero_grad()
+    f = fuselab.compile(model)
+    f(words).square().sum().backward()
+    torch.testing.assert_close(model.table.weight.grad, expected)
+    assert "full" not in " ".join(k.source.splitlines()[0] for k in f.kernels.values())

@@ -218,7 +218,31 @@ def _slice(node: Any) -> tuple[Node, int, int, int] | None:
     return source, dim, start, min(end, size)  # type: ignore[return-value, type-var]
 
 
+PUT = frozenset({aten._unsafe_index_put.default, aten.index_put.default})
+
+
+def _put_onto(node: Node) -> Node | None:
+    """add(x, index_put(zeros, where, values, accumulate=True)): the gradient of a table that is also a weight"""
+    if node.kwargs or len(node.args) != 2:
+        return None
+    for x, put in (node.args, node.args[::-1]):
+        if not (only(put) and put.target in PUT and len(put.args) == 4 and put.args[3] is True):  # type: ignore[union-attr]
+            continue
+        zeros, x_value, value = put.args[0], value_of(x), value_of(node)  # type: ignore[union-attr]
+        nothing = only(zeros) and zeros.target is aten.full.default and zeros.args[1] == 0  # type: ignore[union-attr]
+        if nothing and is_tensor(x) and _like(x_value, value) and _like(value_of(put), value) and only(x):
+            return made(node, put.target, (x, *put.args[1:]), {}, [put])  # type: ignore[union-attr, list-item]
+    return None
+
+
+def _like(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """The same floats in the same places, all of it known."""
+    sizes = [tuple(map(shapes.expr, (*v.shape, *v.stride()))) for v in (a, b)]
+    return a.dtype == b.dtype and a.dtype.is_floating_point and a.device == b.device and sizes[0] == sizes[1]
+
+
 ATEN_ROWS = (
+    Row("put onto a sum", frozenset({aten.add.Tensor}), _put_onto, "x + (0 + values at their places) is x + values at their places"),
     Row("addmm", frozenset({aten.add.Tensor}), _addmm, "a b + 1 cᵀ is one call of the library"),
     Row("cast of a cast", frozenset({aten._to_copy.default}), _cast_of_cast, "a wider dtype holds every value of the narrower"),
     Row("cat of neighbours", frozenset({aten.cat.default}), _cat_of_neighbours, "[a, b) and [b, c) are [a, c)"),
