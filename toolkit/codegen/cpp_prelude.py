@@ -67,7 +67,8 @@ static inline float8e4m3 to_f8e4m3(float f) {
   const uint32_t w = __builtin_bit_cast(uint32_t, f), sign = w & 0x80000000u, m = w ^ sign;
   const uint32_t small = __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, m) + 16384.0f) - (141u << 23);  // the addition rounds
   const uint32_t normal = (m - (120u << 23) + 0x7ffffu + ((m >> 20) & 1u)) >> 20;
-  return {(uint8_t)((m >= 0x43f00000u ? 0x7fu : m < (121u << 23) ? small : normal) | sign >> 24)};
+  const uint32_t code = m >= 0x43f00000u ? 0x7fu : m < (121u << 23) ? small : normal;
+  return {(uint8_t)((code < 0x7fu || m > 0x7f800000u ? code : m == 0x7f800000u ? OF_INFINITY : TOO_LARGE) | sign >> 24)};
 }
 static inline float from_f8e5m2(float8e5m2 h) { return from_f16({(uint16_t)((uint32_t)h.bits << 8)}); }
 static inline float8e5m2 to_f8e5m2(float f) {
@@ -289,4 +290,10 @@ def prelude(vector: bool = True) -> str:
         .replace("T ", f"{t} ")
         for t, s in (("float", "f"), ("double", ""))
     )
-    return "\n".join([_TYPES, _prototypes(vector), _RULES + floating + _RANDOM])
+    return "\n".join([_TYPES, _prototypes(vector), _float8_limits(), _RULES + floating + _RANDOM])
+
+
+def _float8_limits() -> str:
+    """What float8_e4m3fn makes of numbers beyond its largest: NaN or that, as this torch does it."""
+    large, infinity = torch.tensor([1e5, float("inf")]).to(torch.float8_e4m3fn).view(torch.uint8).tolist()
+    return f"#define TOO_LARGE {large}u\n#define OF_INFINITY {infinity}u"

@@ -477,8 +477,8 @@ def lerp(b: Builder, start: TensorBox, end: TensorBox, weight: Any) -> TensorBox
     def mix(s: Value, e: Value, w: Value) -> Value:
         """Eager's formula: from the nearer end, so that both ends are exact."""
         one, half = ops.constant(1, dtype), ops.constant(0.5, dtype)
-        near = ops.lt(ops.abs(w), half)
-        return ops.fma(ops.where(near, w, ops.sub(w, one)), ops.sub(e, s), ops.where(near, s, e))
+        d = ops.sub(e, s)
+        return ops.where(ops.lt(ops.abs(w), half), ops.add(s, ops.mul(w, d)), ops.sub(e, ops.mul(d, ops.sub(one, w))))
 
     return elementwise(b, mix, (start, end, weight), dtype)
 
