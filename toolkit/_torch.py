@@ -285,10 +285,22 @@ def outside_transforms() -> Iterator[None]:
             torch._C._functorch.push_dynamic_layer_stack(levels.pop())
 
 
+def dual_level_open() -> bool:
+    """Is a level of forward-mode derivatives open? There is at most one; C tells only by refusing another."""
+    try:
+        torch._C._exit_dual_level(torch._C._enter_dual_level())
+    except RuntimeError:
+        return True
+    return False
+
+
 def close_transforms() -> None:
     """Close the levels of torch.func that a trace which ended early left open; there are none when a trace begins."""
     if transform_active():
         torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(0)
+    if dual_level_open():
+        torch._C._exit_dual_level(0)
+        torch._C._set_fwd_grad_enabled(True)
 
 
 # How many torch function modes are active (a default device is one); there is no public count.
@@ -306,6 +318,8 @@ def obstacle() -> str:
     names = [type(m).__name__ for m in modes if not isinstance(m, DeviceContext)]
     if not names and torch._C._functorch.peek_interpreter_stack() is not None:
         names = ["a torch.func transform"]
+    if not names and dual_level_open():
+        names = ["forward-mode differentiation"]
     if not names and torch.jit.is_tracing():
         names = ["torch.jit.trace"]
     return names[0] if names else ""

@@ -5,7 +5,10 @@ import pytest
 import torch
 from eager import Captured, check, same
 from torch import nn
-from torch.func import functional_call, grad, grad_and_value, hessian, jacrev, vjp, vmap
+from torch.autograd import forward_ad as fwAD
+from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
+
+import fuselab
 
 X = torch.arange(12.0).reshape(3, 4) / 10
 
@@ -21,6 +24,11 @@ CASES = {
     "vmap of grad": lambda x: vmap(grad(lambda v: (v * v).sum()))(x),
     "vjp": lambda x: vjp(lambda v: v.sin(), x)[1](x),
     "jacrev": lambda x: jacrev(lambda v: v.sin())(x[0]),
+    "jvp": lambda x: jvp(lambda v: v.sin() * v, (x,), (x + 1,)),
+    "jvp with an auxiliary value": lambda x: jvp(lambda v: (v.sin(), v + 1), (x,), (x + 1,), has_aux=True),
+    "jvp of grad": lambda x: jvp(grad(lambda v: (v**3).sum()), (x,), (x + 1,))[1],
+    "jacfwd": lambda x: jacfwd(lambda v: v.sin() * v.sum())(x[0]),
+    "hessian": lambda x: hessian(lambda v: (v**3).sum())(x[0]),
     "hessian by reverse mode twice": lambda x: jacrev(jacrev(lambda v: (v**3).sum()))(x[0]),
 }
 
@@ -36,8 +44,19 @@ def test_a_module_called_with_other_parameters():
     check(lambda x: grad(lambda p: functional_call(net, p, (x,)).sum())({"weight": net.weight.detach(), "bias": net.bias.detach()}), X)
 
 
-def test_forward_mode_breaks_and_is_right():
-    check(lambda x: hessian(lambda v: (v**3).sum())(x[0]), X, graphs=None, breaks=None)
+def test_a_dual_level_inside_and_outside():
+    def inside(x):
+        with fwAD.dual_level():
+            return fwAD.unpack_dual(fwAD.make_dual(x, x + 1).sin() * 2)
+
+    def outside(f):
+        with fwAD.dual_level():
+            return fwAD.unpack_dual(f(fwAD.make_dual(X, X + 1)))
+
+    check(inside, X)
+    compiled = fuselab.compile(lambda x: x.sin(), backend="aot_eager")
+    compiled(X)
+    assert torch.equal(outside(compiled).tangent, outside(torch.sin).tangent)
 
 
 def test_a_break_inside_a_transform_is_before_it():

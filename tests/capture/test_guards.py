@@ -14,6 +14,7 @@ import pytest
 import torch
 from guard_fakes import failing, frame, holds
 
+import fuselab
 from fuselab.toolkit import _torch
 from fuselab.toolkit.capture import _frame
 from fuselab.toolkit.capture.checks import CHECKS
@@ -42,6 +43,7 @@ from fuselab.toolkit.capture.source import (
     SizeSource,
     StrideSource,
 )
+from fuselab.toolkit.events import InternalFailure, Recorder
 from fuselab.toolkit.provenance import UserLine
 
 K = GuardKind
@@ -699,3 +701,19 @@ def test_a_program_refuses_what_would_crash():
             _frame.Held(*arguments)
     with pytest.raises(TypeError):
         _frame.Program((0, None, -1, ((_frame.CHECK["watch"], 1, 0, 0),), (), 0, None, 0, 0), (), 0, 0)
+
+
+def test_a_capture_that_changes_what_it_relied_on_is_done_again():
+    table = {"a": 1}
+
+    def f(x):
+        return x * len(table)
+
+    def backend(gm, inputs):
+        table["b"] = 2  # as torch's own tables grow when its modules are imported
+        return gm.forward
+
+    with Recorder() as seen:
+        out = fuselab.compile(f, backend=backend)(torch.ones(2))
+    assert out.tolist() == [2, 2]
+    assert not seen.of(InternalFailure)

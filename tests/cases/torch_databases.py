@@ -1,7 +1,7 @@
 """The databases of samples that ship with torch (torch.testing._internal), compiled against eager. Run by hand.
 
-    python -m tests.cases.torch_databases modules                       every nn module: values, gradients, buffers, in training and evaluation
-    python -m tests.cases.torch_databases optimizers --backend eager    every optimizer: `step` over several steps, every implementation and schedule
+    python -m tests.cases.torch_databases modules                     every nn module: values, gradients, buffers, training and evaluation
+    python -m tests.cases.torch_databases optimizers --backend eager  every optimizer: several steps, every implementation and schedule
     python -m tests.cases.torch_databases autograd_functions
     python -m tests.cases.torch_databases higher_order
     python -m tests.cases.torch_databases custom_ops --only NumpyMul
@@ -35,12 +35,7 @@ Sample = tuple[str, Callable[[Callable[[Any], Any]], Any]]  # a name, and run(co
 def module_entries() -> dict[str, Callable[[int], Iterator[Sample]]]:
     from torch.testing._internal.common_modules import module_db
 
-    return {info.name + ("" if i == 0 else f"_{i}"): (lambda limit, info=info: module_samples(info, limit)) for info, i in _numbered(module_db)}
-
-
-def _numbered(db: Any) -> list[tuple[Any, int]]:
-    seen: dict[str, int] = {}
-    return [(info, seen.update({info.name: seen.get(info.name, -1) + 1}) or seen[info.name]) for info in db]
+    return {info.name: (lambda limit, info=info: module_samples(info, limit)) for info in module_db}
 
 
 def module_samples(info: Any, limit: int) -> Iterator[Sample]:
@@ -127,7 +122,9 @@ def training_run(info: Any) -> Callable[[Any], Any]:
         if info.step_requires_closure or info.only_supports_sparse_grads:
             return None
         torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)) if info.optim_cls.__name__ != "Muon" else torch.nn.Linear(4, 2, bias=False)
+        model: torch.nn.Module = torch.nn.Linear(4, 2, bias=False)  # Muon takes matrices only
+        if info.optim_cls is not getattr(torch.optim, "Muon", None):
+            model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
         optimizer = info.optim_cls(model.parameters())
 
         def train(x: torch.Tensor) -> torch.Tensor:
@@ -165,7 +162,7 @@ def operator_samples(op: Any, limit: int) -> Iterator[Sample]:
 def operator_run(op: Any, sample: Any) -> Callable[[Any], Any]:
     def run(compile: Callable[[Any], Any]) -> Any:
         given = copied(((sample.input, *sample.args), sample.kwargs))
-        f = compile(lambda *args, **kwargs: op.op(*args, **kwargs))
+        f = compile(lambda *args, **kwargs: op.op(*args, **kwargs))  # noqa: PLW0108  a frame of Python
         return [call_and_differentiate(f, *given, seed) for seed in (1, 2)], given, [t.grad for t in tensors(given)]
 
     return run
@@ -253,8 +250,9 @@ def row_of(samples: Iterator[Sample], backend: str) -> Row:
                 wrong = f"{name}: {words}"
                 break
     broken = sorted({f"[{b.id}] {b.reason}" for b in recorder.of(GraphBroken)})
-    failures = sorted({f"{e.stage}: {e.error}"[:300] for e in recorder.of(InternalFailure)} | {e.error[:300] for e in recorder.of(KernelFailed)})
-    return {"ok": not wrong, "why": wrong, "samples": count, "raised": raised, "graphs": len(recorder.of(GraphCaptured)), "breaks": broken, "failures": failures}
+    failures = {f"{e.stage}: {e.error}"[:300] for e in recorder.of(InternalFailure)} | {e.error[:300] for e in recorder.of(KernelFailed)}
+    told = {"ok": not wrong, "why": wrong, "samples": count, "raised": raised, "graphs": len(recorder.of(GraphCaptured))}
+    return told | {"breaks": broken, "failures": sorted(failures)}
 
 
 SUITES: dict[str, Callable[[], dict[str, Callable[[int], Iterator[Sample]]]]] = {
@@ -284,12 +282,17 @@ def main() -> None:
     def tell(name: str, row: Row) -> None:
         rows[name] = row
         notes = [row["why"], *row.get("failures", []), *row.get("breaks", [])]
-        print(f"{'ok   ' if row['ok'] else 'WRONG'} {name:40} samples {row.get('samples', '?')} graphs {row.get('graphs', '?')} {row['wall']}s  "
-              + " | ".join(n for n in notes if n)[:600], flush=True)
+        print(
+            f"{'ok   ' if row['ok'] else 'WRONG'} {name:40} samples {row.get('samples', '?')} graphs {row.get('graphs', '?')} {row['wall']}s  "
+            + " | ".join(n for n in notes if n)[:600],
+            flush=True,
+        )
 
     sweep([(n, (lambda e=e: row_of(e(a.samples), a.backend))) for n, e in entries.items()], a.jobs, a.timeout, tell)
-    print(f"{sum(r['ok'] for r in rows.values())} of {len(rows)} ok; breaks in {sum(bool(r.get('breaks')) for r in rows.values())}, "
-          f"internal failures in {sum(bool(r.get('failures')) for r in rows.values())}")
+    print(
+        f"{sum(r['ok'] for r in rows.values())} of {len(rows)} ok; breaks in {sum(bool(r.get('breaks')) for r in rows.values())}, "
+        f"internal failures in {sum(bool(r.get('failures')) for r in rows.values())}"
+    )
     if a.json:
         with open(a.json, "w", encoding="utf-8") as f:
             json.dump(rows, f, indent=1)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.fx import GraphModule
 
 from .. import _torch, events, shapes
@@ -40,16 +41,16 @@ def compile(
     with opts.using(options or opts.current()), shapes.scope(mode):
         joint = trace(gm, examples, names)
         call = _compiled(joint, compile_graph, mode, _weights(gm, len(examples)))
-    if joint.training:
-        call = _unless_saving_is_watched(call, gm.forward, len(names))
+    call = _unless_watched(call, gm.forward, len(names), joint.training)
     return (lambda *inputs: call(*inputs, *fetch(gm, names))) if names else call
 
 
-def _unless_saving_is_watched(call: Callable[..., Any], eager: Callable[..., Any], held: int) -> Callable[..., list[Any]]:
-    """`call`, but `eager` where the user's hooks see every tensor that eager would save: compiled code saves others."""
+def _unless_watched(call: Callable[..., Any], eager: Callable[..., Any], held: int, training: bool) -> Callable[..., list[Any]]:
+    """`call`, but `eager` under a level of forward-mode derivatives, which compiled code does not carry on, and where the user's hooks
+    see every tensor that eager would save: compiled code saves others."""
 
     def checked(*inputs: Any) -> list[Any]:
-        if _torch.users_saved_tensor_hooks():
+        if forward_ad._current_level >= 0 or (training and _torch.users_saved_tensor_hooks()):
             return flat(eager(*inputs[: len(inputs) - held]))
         return call(*inputs)
 

@@ -89,6 +89,10 @@ class Compiler(Protocol):
     def capture(self, frame: FrameView) -> Entry | Skip: ...
 
 
+class OutdatedGuards(InternalError):
+    """What a capture relied on is not so any more when it is done."""
+
+
 class Cache(_frame.Cache):
     """Everything one compiler compiled. Versions live here and die with it; code objects only point at them."""
 
@@ -145,9 +149,7 @@ class Cache(_frame.Cache):
         name, start = view.code.co_qualname, time.perf_counter()
         emit(FrameSeen(function=name, file=view.code.co_filename, line=view.code.co_firstlineno))
         try:
-            with stage("capture"):
-                made = self.compiler.capture(view)
-            version = self._install(view, made) if isinstance(made, Entry) else None
+            made, version = self._captured(view)
         except FOR_THE_USER:
             raise
         except Exception as error:
@@ -161,6 +163,19 @@ class Cache(_frame.Cache):
         emit(CompileFinished(function=name, result=result, stages=stages(), seconds=time.perf_counter() - start))
         return version
 
+    def _captured(self, view: FrameView) -> tuple[Entry | Skip, _frame.Version | None]:
+        """What capture made, and installed. A first capture may import what changes the state it relied on (tables of torch that grow
+        with its imports): then it is done again."""
+        for last in (False, True):
+            with stage("capture"):
+                made = self.compiler.capture(view)
+            try:
+                return made, self._install(view, made) if isinstance(made, Entry) else None
+            except OutdatedGuards:
+                if last:
+                    raise
+        raise AssertionError("unreachable")
+
     def _install(self, view: FrameView, entry: Entry) -> _frame.Version:
         _guard_modes(entry.guards)
         if not entry.plain:
@@ -172,7 +187,7 @@ class Cache(_frame.Cache):
         failed = program.check(tuple(view.locals.values()), view.globals, view.builtins, view.function)
         if failed >= 0:
             why = entry.guards.explain(view)
-            raise InternalError(f"a guard fails right after capture: {why or tuple(entry.guards)[failed]}")
+            raise OutdatedGuards(f"a guard fails right after capture: {why or tuple(entry.guards)[failed]}")
         version = _frame.Version(program, entry.code, view.globals, entry, entry.idle)
         entry.version = version
         version.watch = tuple(weakref.ref(key, _Invalidate(version)) for key in (*entry.keys, *entry.guards.loosen()))

@@ -22,6 +22,7 @@ _MACHINERY_TEXT = """
 _MACHINERY = tuple(_MACHINERY_TEXT.split())
 _SEEN_THROUGH = (
     "torch.autograd.grad_mode",
+    "torch.autograd.forward_ad",
     "torch.cuda.amp",
     "torch.autograd.profiler",
     "torch._functorch.apis",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import _functorch as native
 from torch._functorch import eager_transforms, predispatch, vmap
+from torch.autograd import forward_ad
 
 from .. import torch_calls
 from .base import Args, Kwargs, VariableTracker
@@ -34,6 +35,8 @@ _LEVELS = (
     "set_fwd_grad_enabled",
 )
 _WRAPPERS = ("_wrap_for_grad", "_unwrap_for_grad", "_add_batch_dim", "_remove_batch_dim")
+_DUAL_LEVELS = ("_enter_dual_level", "_exit_dual_level", "_set_fwd_grad_enabled")
+_DUALS = ("_make_dual", "_unpack_dual")
 _STATE_QUESTIONS = ("get_inplace_requires_grad_allowed", "maybe_current_level", "get_fwd_grad_enabled")
 _TENSOR_QUESTIONS = (
     "is_batchedtensor",
@@ -69,15 +72,24 @@ torch_calls.RULES.update({f: changes_state(f) for f in _named(_LEVELS)})
 torch_calls.RULES.update({f: _node(f) for f in _named(_WRAPPERS)})
 
 
-def _forwards(name: str) -> None:
+torch_calls.RULES.update({getattr(torch._C, name): changes_state(getattr(torch._C, name)) for name in _DUAL_LEVELS})
+torch_calls.RULES.update({getattr(torch._VF, name): _node(getattr(torch._VF, name)) for name in _DUALS})
+
+
+def _forwards(name: str, home: Any = native) -> None:
     """Newer versions call the same functions through Python functions of `predispatch`, which only look for an exporter first."""
-    shell, rule_ = getattr(predispatch, name, None), torch_calls.RULES.get(getattr(native, name, None))
+    shell, rule_ = getattr(predispatch, name, None), torch_calls.RULES.get(getattr(home, name, None))
     if shell is not None and rule_ is not None:
         RULES[shell] = lambda tx, *args, **kwargs: rule_(tx, args, kwargs)
 
 
 for _name in (*_LEVELS, *_WRAPPERS):
     _forwards(_name)
+for _name in _DUAL_LEVELS:
+    _forwards(_name, torch._C)
+for _name in _DUALS:
+    _forwards(_name, torch._VF)
+torch_calls.RULES[torch._C._is_fwd_grad_enabled] = _asked(torch._C._is_fwd_grad_enabled)
 torch_calls.RULES.update({f: _asked(f) for f in _named(_STATE_QUESTIONS)})
 torch_calls.RULES.update({f: _of_tensor(f) for f in _named(_TENSOR_QUESTIONS)})
 
@@ -106,6 +118,12 @@ def _autograd_grad(tx: Interpreter, *args: VariableTracker, **kwargs: VariableTr
 @rule(eager_transforms._set_tensor_requires_grad)
 def _set_requires_grad(tx: Interpreter, tensor: VariableTracker) -> VariableTracker:
     return tx.graph.call_function(eager_transforms._set_tensor_requires_grad, [tensor])
+
+
+@rule(forward_ad._maybe_load_decompositions)
+def _load_jvp_decompositions(tx: Interpreter) -> VariableTracker:
+    forward_ad._maybe_load_decompositions()
+    return tx.wrap_constant(None)
 
 
 @rule(vmap.lazy_load_decompositions)
