@@ -297,11 +297,21 @@ def flat_classes(tx: Interpreter, classes: VariableTracker) -> list[type]:
     if type(real).__name__ in ("_SpecialGenericAlias", "_TupleType", "_CallableType"):  # typing.Sequence
         return [real.__origin__]
     if not isinstance(real, type):
+        _refuse_unaskable(tx, real)
         args = getattr(real, "__args__", None)
         if args is not None and getattr(real, "__origin__", None) is not None and all(isinstance(a, type) for a in args):
             return list(args)  # typing.Union
         tx.raise_error(TypeError, "isinstance() arg 2 must be a type, a tuple of types, or a union")
     return [real]
+
+
+def _refuse_unaskable(tx: Interpreter, form: Any) -> None:
+    """Python itself knows which forms of `typing` isinstance may be asked about."""
+    try:
+        issubclass(object, form)
+    except TypeError as error:
+        if not str(error).startswith("issubclass() arg"):
+            tx.raise_error(TypeError, *error.args)
 
 
 # -- handlers ---------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def construct(tx: Interpreter, cls: ClassVariable, args: Args, kwargs: Kwargs) -
         made = new_object(tx, cls.cls, args, kwargs)
     else:
         made = tx.realize(tx.call(bind_to(tx, new, None, cls), [cls, *args], kwargs))
-    if issubclass(made.python_type(), cls.cls):
+    if cls.cls in made.python_type().__mro__:
         _initialise(tx, made, args, kwargs)
     return made
 
