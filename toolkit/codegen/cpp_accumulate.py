@@ -27,6 +27,7 @@ class Accumulator:
     initial: str
     combine: str
     clause: str
+    total: torch.dtype  # what the depths outside of a block are
 
     def at(self, level: str) -> Accumulator:
         """The one of an inner depth."""
@@ -46,7 +47,7 @@ def accumulator(name: str, kind: str, dtype: torch.dtype) -> Accumulator:
         "max": (least, f"{{0}} = nan_max{typed}({{0}}, {{1}});", "nan_max" if floating else "max"),
         "min": (greatest, f"{{0}} = nan_min{typed}({{0}}, {{1}});", "nan_min" if floating else "min"),
     }[kind]
-    return Accumulator(name, dtype, initial, combine, clause)
+    return Accumulator(name, dtype, initial, combine, clause, dtype)
 
 
 def _limits(dtype: torch.dtype) -> tuple[str, str]:

@@ -1,14 +1,16 @@
 """Reductions and scans of a C++ kernel: accumulators, and the loops over r that fill them.
 
-An accumulator exists at up to three depths, each combined into the one outside it: the result; one thread's share of it, where a loop
-over r is shared between threads ("whole"); and the partial result of a block of elements, which keeps the rounding error of long sums
-small. In "columns" each of them is an array with an element for each lane.
+An accumulator exists at up to four depths, each combined into the one outside it: the result; one thread's share of it, where a loop
+over r is shared between threads ("whole"); the partial result of a block of elements, which keeps the rounding error of long sums small
+(the blocks of a float sum are added up in double); and for long rows an array of so many partial results that no addition waits for the
+one before. In "columns" each of them is an array with an element for each lane.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -23,7 +25,7 @@ from .cpp_accumulate import SCANS, Accumulator, accumulator
 from .cpp_nest import Bounds, CppNest
 from .cpp_ops import FLOATS, binary, cast, compute_dtype, zero
 from .cpp_prelude import C_TYPES
-from .tiling import PARTIAL, PARTIAL_ROWS
+from .tiling import LONG_ROW, PARTIAL, PARTIAL_ROWS, ROW_LANES
 from .walk import ATOM, COMPARISON, LANE, PRODUCT, SUM, UNARY, Written
 from .writer import Writer
 
@@ -44,7 +46,9 @@ class CppReductions(CppNest):
     results: list[tuple[SchedulerNode, str, Expr, Written]]
     found: dict[SchedulerNode, Written]
     level: str
+    in_blocks: bool
     whole_bounds: Bounds
+    row_bounds: tuple[str, str]
 
     def reduction_stage(self, nodes: list[SchedulerNode]) -> None:
         """One loop over r, or two if a reduction of it needs two: then the second does the stage's stores."""
@@ -57,7 +61,8 @@ class CppReductions(CppNest):
     def _loop(self, nodes: list[SchedulerNode]) -> None:
         self.accumulators, self.results = [], []
         shared = self.tiling.shared and bool(self.tiling.parallel)
-        levels = ["_share"] * shared + ["_block"] * self._sums_long(nodes)
+        levels = ["_share"] * shared + ["_block"] * self._sums_long(nodes) + ["_lanes"] * self._row_is_long(nodes)
+        self.in_blocks = "_block" in levels
         self.level = levels[-1] if levels else ""
         self.lane_arrays, self.lane_values = Writer(), Writer()
         before, self.out = self.out, Writer()
@@ -65,7 +70,7 @@ class CppReductions(CppNest):
             self._body(nodes, self._bounds(levels))
         nest = self.out
         for depth in range(len(levels) - 1, -1, -1):
-            wrap = self._by_blocks if levels[depth] == "_block" else self._by_shares
+            wrap = {"_lanes": self._by_lanes, "_block": self._by_blocks, "_share": self._by_shares}[levels[depth]]
             nest = wrap(nest, levels[depth - 1] if depth else "")
         self.out = before
         self.include_lanes()
@@ -80,6 +85,12 @@ class CppReductions(CppNest):
             return False
         _, size = self._blocked()
         return not is_constant(size) or int(size) > self._block_size()
+
+    def _row_is_long(self, nodes: list[SchedulerNode]) -> bool:
+        """Worth an array of partial results."""
+        if self.tiling.form == "columns" or len(self.r()) != 1 or self.adds or any(n.is_scan for n in nodes):
+            return False
+        return any(map(kind_of, nodes)) and hint(self.r()[-1][1], self.hints) >= LONG_ROW
 
     def _blocked(self) -> tuple[sympy.Symbol, Expr]:
         """The loop whose elements are summed by blocks."""
@@ -104,6 +115,10 @@ class CppReductions(CppNest):
             v, size = self._blocked()
             _, end = bounds.get(v, ("0", self.expr(size)))
             bounds[v] = (f"{v}b", f"long_min({v}b + {self._block_size()}, {end})")
+        if "_lanes" in levels:
+            v, size = self.r()[-1]
+            self.row_bounds = bounds.get(v, ("0", self.expr(size)))
+            bounds[v] = (f"{v}l", f"{v}e")
         return bounds
 
     def _body(self, nodes: list[SchedulerNode], bounds: Bounds) -> None:
@@ -116,24 +131,42 @@ class CppReductions(CppNest):
             return
         with self.loops(outer, "", bounds):
             if not self.adds and not any(n.is_scan for n in nodes):
-                self.pragma("omp simd", _Inner(self))
+                self.pragma("omp simd", () if self.level == "_lanes" else _Inner(self))
             with self.loops([last], "", bounds):
                 self.nodes(nodes)
 
+    def _lanes_at(self, level: str) -> int:
+        """Elements of the arrays that accumulators of this depth are; 0: they are none."""
+        return self.width() if self.tiling.form == "columns" else ROW_LANES if level == "_lanes" else 0
+
     def _declare(self, out: Writer, level: str) -> None:
         for a in self.accumulators:
-            if self.tiling.form == "columns":
-                out.line(f"{C_TYPES[a.dtype]} {a.name}{level}[{self.width()}];")
-                out.line(f"for (int64_t j = 0; j < {self.width()}; ++j) {a.name}{level}[j] = {a.initial};")
+            kind = C_TYPES[a.dtype if level == self.level else a.total]
+            if lanes := self._lanes_at(level):
+                out.line(f"{kind} {a.name}{level}[{lanes}];")
+                out.line(f"for (int64_t j = 0; j < {lanes}; ++j) {a.name}{level}[j] = {a.initial};")
             else:
-                out.line(f"{C_TYPES[a.dtype]} {a.name}{level} = {a.initial};")
+                out.line(f"{kind} {a.name}{level} = {a.initial};")
 
     def _combine(self, out: Writer, inner: str, outer: str) -> None:
         for a in self.accumulators:
-            if self.tiling.form == "columns":
-                out.line(f"for (int64_t j = 0; j < {self.width()}; ++j) {a.combine.format(f'{a.name}{outer}[j]', f'{a.name}{inner}[j]')}")
-            else:
+            if not (lanes := self._lanes_at(inner)):
                 out.line(a.combine.format(a.name + outer, a.name + inner))
+                continue
+            if not self._lanes_at(outer):
+                out.line(f"#pragma omp simd reduction({a.clause} : {a.name}{outer})")
+            into = f"{a.name}{outer}[j]" if self._lanes_at(outer) else a.name + outer
+            out.line(f"for (int64_t j = 0; j < {lanes}; ++j) {a.combine.format(into, f'{a.name}{inner}[j]')}")
+
+    def _by_lanes(self, nest: Writer, outer: str) -> Writer:
+        around = Writer()
+        v, (first, end) = self.r()[-1][0], self.row_bounds
+        self._declare(around, "_lanes")
+        with around.block(f"for (int64_t {v}l = {first}; {v}l < {end}; {v}l += {ROW_LANES})"):
+            around.line(f"const int64_t {v}e = long_min({v}l + {ROW_LANES}, {end});")
+            around.include(nest)
+        self._combine(around, "_lanes", outer)
+        return around
 
     def _by_blocks(self, nest: Writer, outer: str) -> Writer:
         around = Writer()
@@ -153,7 +186,7 @@ class CppReductions(CppNest):
         around.line(f"const int {shares} = shares_of({self.expr(self.tiling.work)});")
         lanes = f"[{self.width()}]" if self.tiling.form == "columns" else ""
         for a in self.accumulators:
-            around.line(f"{C_TYPES[a.dtype]} {a.name}_shares[{MOST_SHARES}]{lanes};")
+            around.line(f"{C_TYPES[a.total if self.level != '_share' else a.dtype]} {a.name}_shares[{MOST_SHARES}]{lanes};")
         self.pragma(f"omp parallel for num_threads({shares})")
         with around.block(f"for (int64_t share = 0; share < {shares}; ++share)"):
             around.line(f"const int64_t {v}_begin = {text} * share / {shares}, {v}_end = {text} * (share + 1) / {shares};")
@@ -170,11 +203,16 @@ class CppReductions(CppNest):
     def accumulate(self, kind: str, dtype: torch.dtype, value: Written) -> Written:
         """A new accumulator that `value` goes into; what it will hold after the loop."""
         a = accumulator(self.fresh("acc"), kind, dtype)
+        if self.in_blocks and dtype is torch.float32 and kind in ("sum", "prod"):
+            a = replace(a, total=torch.float64)
         self.accumulators.append(a)
         lane = self.lane() if self.tiling.form == "columns" else ""
+        v = self.r()[-1][0]
+        here = f"[{v} - {v}l]" if self.level == "_lanes" else lane
         text = value.text if value.dtype is dtype else cast(value, dtype).text
-        self.statement(a.combine.format(a.name + self.level + lane, text))
-        return Written(a.name + lane, dtype, level=LANE if lane else 0)
+        self.statement(a.combine.format(a.name + self.level + here, text))
+        done = Written(a.name + lane, a.total, level=LANE if lane else 0)
+        return done if a.total is dtype else cast(done, dtype)
 
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Written) -> Any:
         if not self.node.is_reduction:
@@ -262,7 +300,7 @@ class CppReductions(CppNest):
             return self._scanned_place(kind[3:], value)
         wide = torch.float64 if kind in ("sum", "prod", "logcumsumexp") and compute_dtype(dtype) is torch.float32 else compute_dtype(dtype)
         initial = {"sum": "0", "prod": "1", "logcumsumexp": "-INFINITY"}.get(kind) or accumulator("", kind, wide).initial
-        a = Accumulator(self.fresh("acc"), wide, initial, "", "")
+        a = Accumulator(self.fresh("acc"), wide, initial, "", "", wide)
         place = self._carried(a)
         text = (value if value.dtype is wide else cast(value, wide)).at(UNARY)
         self.statement(f"{place} = {SCANS[kind].format(place, text, C_TYPES[wide])};")
