@@ -31,8 +31,9 @@ def test_long_sums_are_as_exact_as_eagers(name):
     assert error(ours) <= max(error(fn(x)), 1.2e-7)
 
 
-FUNCTIONS = """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc sqrt rsqrt sigmoid
-reciprocal""".split()
+_FUNCTIONS = """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc sqrt rsqrt sigmoid
+reciprocal"""
+FUNCTIONS = _FUNCTIONS.split()
 
 
 def test_functions_are_within_four_units_of_the_exact_value_everywhere():

@@ -315,8 +315,8 @@ class CppReductions(CppNest):
     def _scanned_place(self, kind: str, value: Written) -> Written:
         """The place of the last extreme so far; a NaN stays one until the next."""
         value = self.keep(value if value.dtype is not torch.bool else cast(value, torch.int32))
-        best = self._carried(Accumulator(self.fresh("acc"), value.dtype, accumulator("", kind, value.dtype).initial, "", ""))
-        place = self._carried(Accumulator(self.fresh("acc"), torch.int64, "0", "", ""))
+        best = self._carried(Accumulator(self.fresh("acc"), value.dtype, accumulator("", kind, value.dtype).initial, "", "", value.dtype))
+        place = self._carried(Accumulator(self.fresh("acc"), torch.int64, "0", "", "", torch.int64))
         v, sign = value.text, ">=" if kind == "max" else "<="
         better = f"({v} != {v}) | (({best} == {best}) & ({v} {sign} {best}))"
         self.statement(f"if ({better}) {best} = {v}, {place} = {self.expr(flat_position(self.node))};")
