@@ -7,7 +7,7 @@ import torch
 from eager import Captured, same
 
 import fuselab
-from fuselab.toolkit.events import CompileFinished, RecompileLimitHit
+from fuselab.toolkit.events import CompileFinished, GuardsInstalled, RecompileLimitHit
 
 x = torch.arange(4.0)
 
@@ -62,6 +62,18 @@ def test_a_loop_that_appends():
         return torch.stack(outs)
 
     check_turns(fn, 12, 2, 3)
+
+
+def test_a_list_that_only_grows_is_not_looked_at():
+    def fn(x, n):
+        outs = []
+        for i in range(n):
+            x = x + 1
+            fuselab.graph_break()
+            outs.append(x * i)
+        return outs
+
+    check_turns(fn, 8, 3, 40)
 
 
 def test_a_loop_of_many_turns_does_not_nest():
@@ -139,3 +151,23 @@ def test_a_long_loop_without_tensors_runs_as_it_is_after_a_while():
         said = []
         assert torch.equal(captured(x, said), x + 1)
         assert said == list(range(5000))
+
+
+def test_what_is_on_the_stack_has_words_for_names():
+    def fn(x, parts):
+        for part in parts:
+            x = x + part
+            fuselab.graph_break()
+        return x
+
+    captured = Captured(fn)
+    captured(x, [1.0, 2.0])
+    captured(x, [1.0, 2.0, 3.0])
+    names = {str(part) for e in captured.of(GuardsInstalled) for row in text_rows(e) for part in row}
+    assert any("the iterator over parts" in name for name in names)
+    assert not any(".stack" in name for name in names)
+
+
+def text_rows(event):
+    rows = event.rows
+    return rows() if callable(rows) else rows

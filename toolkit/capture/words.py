@@ -1,41 +1,59 @@
-"""What a value on the stack is, in the user's words: what a guard, a break or a debugger calls an argument of a resume function. No torch."""
+"""What a value on the stack is, in the user's words: the name of an argument of a resume function, in guards and breaks. No torch."""
 
 from __future__ import annotations
 
 import linecache
 
-from .bytecode import Body, Instruction, stack_effect
+from .bytecode import ENDS, Body, Instruction, stack_effect
 from .operands import operand_count
 
 LONGEST = 40
-_WHAT = {"GET_ITER": "the iterator over {}", "FOR_ITER": "the item of {}"}
+_MOVES = ("SWAP", "COPY", "PUSH_NULL")
+_READS = ("FOR_ITER", "WITH_EXCEPT_START", "GET_LEN", "MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS", "IMPORT_FROM")  # nothing is taken
+_OF_STATEMENTS = ("GET_ITER", "FOR_ITER", "BEFORE_WITH")  # their place in the source is a whole statement
 
 
 def words_for(body: Body, depths: dict[Instruction, int], at: Instruction, index: int) -> str:
     """For the value at place `index` from the bottom of the stack before `at`: "the value of x + 1", "the iterator over self.layers"."""
     maker = _maker(body, depths, at, index)
-    text = _source(body, maker) if maker is not None else ""
+    text = _text(body, depths, maker) if maker is not None else ""
     if maker is None or not text:
         return f"value {index + 1} on the stack"
-    if maker.opname == "BEFORE_WITH" and index == depths[maker] - 1:
-        return f"the __exit__ of {text}"
-    return _WHAT.get(maker.opname, "the value of {}").format(text)
+    if maker.opname == "BEFORE_WITH":
+        return f"the __exit__ of {text}" if index == depths[maker] - 1 else f"what {text} gave"
+    return {"GET_ITER": "the iterator over", "FOR_ITER": "an item of"}.get(maker.opname, "the value of") + f" {text}"
 
 
 def _maker(body: Body, depths: dict[Instruction, int], at: Instruction, index: int) -> Instruction | None:
-    """The last instruction before `at` that left a value in that place."""
-    for i in reversed(body.instructions[: body.instructions.index(at)]):
-        if i in depths and i.opname not in ("SWAP", "COPY", "PUSH_NULL") and _lowest(i, depths[i]) <= index < depths[i] + stack_effect(i)[0]:
+    """The instruction that left the value in that place."""
+    seen: set[Instruction] = set()
+    place = _before(body, at, index)
+    while place is not None and place not in seen:
+        seen.add(place)
+        if place in depths and place.opname not in _MOVES:
+            lowest = depths[place] - (operand_count(place) or 0) * (place.opname not in _READS)
+            if lowest <= index < depths[place] + stack_effect(place)[0]:
+                return place
+        place = _before(body, place, index)
+    return None
+
+
+def _before(body: Body, at: Instruction, index: int) -> Instruction | None:
+    """An instruction after which control may be at `at`, with the value in the same place."""
+    number = body.instructions.index(at)
+    if number and body[number - 1].opname not in ENDS:
+        return body[number - 1]
+    for i in body:
+        if i.target is at or (i.handler is not None and i.handler.target is at and index < i.handler.depth):
             return i
     return None
 
 
-def _lowest(i: Instruction, depth: int) -> int:
-    """The lowest place that `i` writes: that of its first operand, if it takes any."""
-    return depth - (operand_count(i) or 0)
-
-
-def _source(body: Body, i: Instruction) -> str:
+def _text(body: Body, depths: dict[Instruction, int], i: Instruction) -> str:
+    """The expression that `i` computes, or whose value it takes."""
+    if i.opname in _OF_STATEMENTS:
+        taken = _maker(body, depths, i, depths[i] - 1)
+        return _text(body, depths, taken) if taken is not None else ""
     where = i.positions
     if where.lineno is None or where.lineno != where.end_lineno or where.col is None or where.end_col is None:
         return ""

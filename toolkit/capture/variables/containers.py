@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
     from ..source import Source
+    from ..trace import Trace
 
 
 MOST_ITEMS = 1_000_000
@@ -234,6 +236,27 @@ class ListVariable(SequenceVariable):
     mutable = True
     kind = list
 
+    def __init__(
+        self, items: Sequence[VariableTracker], source: Source | None = None, unread: Callable[[], list[VariableTracker]] | None = None
+    ) -> None:
+        self._unread = unread
+        super().__init__(items, source)
+
+    @property
+    def items(self) -> list[VariableTracker]:
+        """All of them; those that existed before are looked at, and guarded, only if the trace does more than append to the list."""
+        if self._unread is not None:
+            read, self._unread = self._unread, None
+            self._items[:0] = read()
+        return self._items
+
+    @items.setter
+    def items(self, items: list[VariableTracker]) -> None:
+        self._items = items
+
+    def parts(self) -> list[VariableTracker]:
+        return self._items
+
     def made(self, items: Sequence[VariableTracker]) -> VariableTracker:
         return ListVariable(items)
 
@@ -271,14 +294,15 @@ class ListVariable(SequenceVariable):
         return tx.wrap_constant(None)
 
     def method_append(self, tx: Interpreter, value: VariableTracker) -> VariableTracker:
-        self.items.append(value)
+        self._items.append(value)
         return self._done(tx)
 
     def method_extend(self, tx: Interpreter, values: VariableTracker) -> VariableTracker:
         """Item by item: a generator may look at the list while it grows."""
         values = tx.realize(values)
         if isinstance(values, SequenceVariable):
-            self.items.extend(list(values.items))
+            added = list(values.items)
+            self._items.extend(added)
             return self._done(tx)
         iterator = tx.iterate(values)
         while True:
@@ -329,16 +353,23 @@ class ListVariable(SequenceVariable):
         return tx.wrap_constant(None)
 
     def rebuild(self, out: Rebuilder) -> None:
-        for item in self.items:
+        for item in self._items:
             out.value(item)
-        out.emit.build_list(len(self.items))
+        out.emit.build_list(len(self._items))
 
     def replay(self, out: Rebuilder) -> None:
-        """self[:] = [...]"""
-        self.rebuild(out)
+        """`self[:] = [...]`, or `self.extend([...])` if nobody looked at what it held."""
+        if self._unread is None:
+            self.rebuild(out)
+            out.value(self)
+            out.emit.load_const(slice(None))
+            out.emit.store_subscr()
+            return
         out.value(self)
-        out.emit.load_const(slice(None))
-        out.emit.store_subscr()
+        out.emit.load_attr("extend")
+        self.rebuild(out)
+        out.emit.call(1)
+        out.emit.pop_top()
 
 
 class _Ranked:
@@ -521,9 +552,14 @@ def wrap_sequence(tx: Interpreter, value: object, source: Source) -> VariableTra
     if kind is not list and not is_tuple_kind(kind):
         return None
     tx.guard(GuardKind.TYPE_IS, source, kind)
-    tx.guard(GuardKind.LENGTH_IS, source, len(value))  # type: ignore[arg-type]
-    items = [LazyVariable(v, TupleItemSource(source, n)) for n, v in enumerate(value)]  # type: ignore[arg-type]
-    return ListVariable(items, source) if kind is list else TupleVariable(items, kind, source)
+    items = functools.partial(_read, tx.trace, value, source)
+    return ListVariable([], source, items) if kind is list else TupleVariable(items(), kind, source)
+
+
+def _read(trace: Trace, value: Sequence[Any], source: Source) -> list[VariableTracker]:
+    """The items of a list or tuple that existed before; not looked at yet themselves."""
+    trace.guard(GuardKind.LENGTH_IS, source, len(value))
+    return [LazyVariable(v, TupleItemSource(source, n)) for n, v in enumerate(value)]
 
 
 def is_tuple_kind(kind: type) -> bool:
