@@ -161,3 +161,10 @@ def test_quantized_tensors_break():
         return q.dequantize() + 1, q.int_repr()
 
     check(fn, x, graphs=None, breaks=None)
+
+
+def test_a_loss_whose_fake_kernel_has_another_shape_breaks():
+    def fn(x, y):
+        return F.multilabel_margin_loss(x * 2, y, reduction="none") + 1, F.multilabel_margin_loss(x[None], y[None], reduction="none")
+
+    check(fn, torch.randn(4), torch.tensor([3, 0, -1, 1]), graphs=None, breaks=None)

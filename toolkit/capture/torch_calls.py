@@ -319,7 +319,17 @@ def annotate(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
     return args[1] if len(args) > 1 else kwargs["the_value"]
 
 
+def multilabel_margin_loss(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """Of one vector without reduction, torch's fake kernel gives one loss too many dimensions."""
+    data = args[0] if args else kwargs.get("input")
+    if isinstance(data, TensorVariable) and data.example.dim() < 2:
+        tx.break_graph("unsupported-operation", "multilabel_margin_loss of one vector has another shape without data")
+    return None
+
+
 RULES: dict[Any, Rule] = {
+    F.multilabel_margin_loss: multilabel_margin_loss,
+    torch._C._nn.multilabel_margin_loss: multilabel_margin_loss,
     torch.jit.annotate: annotate,
     torch.cond: cond,
     torch.is_tensor: is_tensor,
