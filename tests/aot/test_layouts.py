@@ -90,3 +90,14 @@ def test_columns_of_one_matrix_may_be_added_in_place():
     assert torch.equal(f(torch.arange(6.0).reshape(3, 2)), fn(torch.arange(6.0).reshape(3, 2)))
     assert not f.breaks
     assert len(f.kernels) > 0
+
+
+def test_backward_knows_sizes_that_its_gradients_do_not_show():
+    def fn(x):
+        return F.pad(x, (-1, 2), value=1.5)
+
+    for n in (4, 6):
+        x = torch.randn(n, n + 1, requires_grad=True)
+        f = fuselab.compile(fn, dynamic=True)
+        grad = torch.autograd.grad(f(x).sum(), x)
+        assert torch.equal(grad[0], torch.autograd.grad(fn(x).sum(), x)[0])

@@ -56,6 +56,7 @@ def split(joint: Joint) -> Partition:
     """Cut a joint training graph."""
     cut = _Cut(joint)
     saved = cut.choose() if options.current().recomputation else cut.everything()
+    saved = [*saved, *cut.hidden_sizes(saved)]
     partition = _build(joint, cut, saved)
     recomputed = sum(1 for n in partition.backward.graph.nodes if n.meta.get("recomputed"))
     emit(
@@ -133,6 +134,23 @@ class _Cut:
                     bits[node] |= bits.get(i, 0)
         return [bits.get(g, 0) if isinstance(g, Node) else 0 for g in self.gradients]
 
+    def hidden_sizes(self, saved: list[Node]) -> list[Node]:
+        """Sizes of what backward computes that none of its inputs shows (a padded row tells n + 3, not n): read off forward's inputs."""
+        shown = {s for n in (*saved, *self.tangents) for s in _sizes(n) if s.is_Symbol}
+        hidden = {s for n in self.needed_after() & self.after for e in _sizes(n) for s in e.free_symbols} - shown
+        first = next((n for n in self.nodes if n.op != "placeholder"), self.nodes[-1])
+        found = []
+        for primal in self.primals if hidden else ():
+            value = primal.meta["val"]
+            for d, n in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+                if (symbol := shapes.expr(n)) in hidden:
+                    hidden.discard(symbol)
+                    with first.graph.inserting_before(first):
+                        found.append(first.graph.call_function(aten.sym_size.int, (primal, d)))
+                    found[-1].meta = {"val": n, "parents": ()}
+        self.nodes[len(self.primals) + len(self.tangents) : len(self.primals) + len(self.tangents)] = found
+        return found
+
     def everything(self) -> list[Node]:
         """Without recomputation: save what backward reads of forward, and compute in backward only what nothing else needs."""
         needed = self.needed_after()
@@ -197,6 +215,13 @@ class _Cut:
         if not _is_recomputable(node):
             return False
         return not (self._in_memory(node) and any(u in self.after and not _is_recomputable(u) and not _is_reduction(u) for u in node.users))
+
+
+def _sizes(node: Node) -> list[Any]:
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor):
+        return [shapes.expr(n) for n in (*value.shape, *value.stride())]
+    return [shapes.expr(value)] if isinstance(value, torch.SymInt) else []
 
 
 def _is_recomputable(node: Node) -> bool:

@@ -465,7 +465,7 @@ def addcdiv(b: Builder, x: TensorBox, p: TensorBox, q: TensorBox, value: Any = 1
 
 
 def _times(v: Value, scale: Any, dtype: torch.dtype) -> Value:
-    return v if scale == 1 else ops.mul(v, ops.constant(scale, dtype))
+    return v if scale == 1 else ops.mul(v, operand(scale, (), dtype)(()))
 
 
 @lowers("lerp.Scalar", "lerp.Tensor")
