@@ -25,7 +25,7 @@ from . import (
 from .build import Builder, expr, exprs, same_strides
 from .fallback import call, is_alias, reason_of
 from .patterns import ATEN_ROWS, rewritten
-from .promotion import full
+from .promotion import READ, computable, full
 from .table import RULES, Declined
 
 SymScalar = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -35,7 +35,11 @@ def lower(gm: fx.GraphModule, example_vals: Sequence[Any] = (), backend: str = "
     """`gm` is functional ATen: placeholders and nodes carry their fake value in `meta["val"]` (`example_vals` fills placeholders without).
     Outputs have eager's dtype, sizes and strides. `backend` will write the kernels: what it has no primitives for falls back."""
     interpreter = Lowering(rewritten(gm, ATEN_ROWS), example_vals, backend)
-    interpreter.run()
+    token = READ.set({})
+    try:
+        interpreter.run()
+    finally:
+        READ.reset(token)
     return interpreter.builder.graph
 
 
@@ -99,12 +103,12 @@ class Lowering(fx.Interpreter):
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         val = self.builder.val
         if target is torch.ops.aten._local_scalar_dense.default:
-            return self._fall_back(target, args, kwargs)
+            return self._number(target, args, kwargs)
         if isinstance(val, (*SymScalar, sympy.Basic)) or (isinstance(val, (int, float, bool)) and not boxes((args, kwargs))):
             return expr(val)
         if target is operator.getitem:
             return args[0][args[1]]
-        rule = self._rule(target, args, kwargs)
+        rule = self._rule(target, args, kwargs) if _computable((args, kwargs)) else None
         if rule is None and getattr(getattr(target, "_schema", None), "is_mutable", False):
             raise InternalError(f"lowering expects functional ATen; {target} writes into its arguments")
         if (nothing := self._nothing(target)) is not None:
@@ -118,6 +122,13 @@ class Lowering(fx.Interpreter):
             if result is not NotImplemented:
                 return result
         return self._fall_back(target, args, kwargs, why)
+
+    def _number(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """A number read from a tensor: kernels load it from there, the rest gets it in Python."""
+        variable = expr(self.builder.val)
+        if isinstance(variable, sympy.Symbol):
+            READ.get()[variable] = args[0]
+        return self._fall_back(target, args, kwargs)
 
     def _rule(self, target: Any, args: Any, kwargs: Any) -> Any:
         """The rule for `target`; what has no loops, such as complex numbers, has views, the copy into an input and library kernels."""
@@ -178,6 +189,11 @@ class Lowering(fx.Interpreter):
         assert same_strides(layout.stride, stride, layout.size)
         buffer = memory if isinstance(memory, Buffer) else memory.buffer
         return ReinterpretView(buffer, replace(layout, stride=stride))
+
+
+def _computable(values: Any) -> bool:
+    numbers = [v for v in pytree.tree_leaves(values) if isinstance(v, sympy.Expr) and not v.is_integer]
+    return all(map(computable, numbers))
 
 
 def boxes(value: Any) -> list[TensorBox]:

@@ -453,7 +453,8 @@ def addcmul(b: Builder, x: TensorBox, p: TensorBox, q: TensorBox, value: Any = 1
     dtype = promoted(x, p, q)
     if dtype.is_complex:
         return NotImplemented
-    return elementwise(b, lambda v, s, t: ops.fma(_times(s, value, dtype), t, v), (x, p, q), dtype)
+    scaled = _times(value, dtype)
+    return elementwise(b, lambda v, s, t: ops.fma(scaled(s), t, v), (x, p, q), dtype)
 
 
 @lowers("addcdiv.default")
@@ -461,11 +462,13 @@ def addcdiv(b: Builder, x: TensorBox, p: TensorBox, q: TensorBox, value: Any = 1
     dtype = promoted(x, p, q)
     if not is_float(dtype):
         return NotImplemented
-    return elementwise(b, lambda v, s, t: ops.add(v, ops.truediv(_times(s, value, dtype), t)), (x, p, q), dtype)
+    scaled = _times(value, dtype)
+    return elementwise(b, lambda v, s, t: ops.add(v, ops.truediv(scaled(s), t)), (x, p, q), dtype)
 
 
-def _times(v: Value, scale: Any, dtype: torch.dtype) -> Value:
-    return v if scale == 1 else ops.mul(v, operand(scale, (), dtype)(()))
+def _times(scale: Any, dtype: torch.dtype) -> Callable[[Value], Value]:
+    load = operand(scale, (), dtype)
+    return lambda v: v if scale == 1 else ops.mul(v, load(()))
 
 
 @lowers("lerp.Scalar", "lerp.Tensor")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -98,7 +99,7 @@ def operand(value: Any, size: Sequence[Expr], dtype: torch.dtype, rounded: bool 
 
 def _scalar(value: Any, dtype: torch.dtype) -> Loader:
     if isinstance(value, sympy.Basic) and not value.is_number:
-        return lambda index: size_value(value, dtype)
+        return _computed(value, dtype)
     number: Any = bool(value) if dtype is torch.bool else float(value) if is_float(dtype) else in_range(int(value), dtype)
     return lambda index: ops.constant(number, dtype)
 
@@ -109,26 +110,38 @@ def in_range(value: int, dtype: torch.dtype) -> int:
     return (value - limits.min) % (1 << limits.bits) + limits.min
 
 
-def size_value(e: sympy.Expr, dtype: torch.dtype) -> Value:
-    """A computation with sizes; what is not in integers is done in `dtype`."""
+ARITHMETIC = {"Add": ops.add, "Mul": ops.mul, "IntTrueDiv": ops.truediv, "FloatTrueDiv": ops.truediv, "Pow": ops.pow, "FloatPow": ops.pow}
+READ: contextvars.ContextVar[dict[sympy.Symbol, TensorBox]] = contextvars.ContextVar("numbers read from tensors")
+
+
+def computable(e: sympy.Expr) -> bool:
+    """Whether a kernel can compute it."""
+    if e.is_integer or e.is_number:
+        return True
+    if isinstance(e, sympy.Symbol):
+        return e in READ.get({})
+    return type(e).__name__ in {*ARITHMETIC, "ToFloat"} and all(map(computable, e.args))
+
+
+def _computed(e: sympy.Expr, dtype: torch.dtype) -> Loader:
+    """Sizes and numbers read from tensors, as `dtype`; what is not in integers is computed in float64, as Python does."""
     if e.is_integer:
-        return ops.index_expr(e, dtype)
+        return lambda index: ops.index_expr(e, dtype)
+    load = _number(e)
+    return load if dtype == torch.float64 else lambda index: ops.to_dtype(load(index), dtype, torch.float64)
+
+
+def _number(e: sympy.Expr) -> Loader:
+    if e.is_integer:
+        return lambda index: ops.index_expr(e, torch.float64)
     if e.is_number:
-        return ops.constant(float(e), dtype)
-    parts = [size_value(a, dtype) for a in e.args]
-    fold = {
-        "Add": ops.add,
-        "Mul": ops.mul,
-        "IntTrueDiv": ops.truediv,
-        "FloatTrueDiv": ops.truediv,
-        "Pow": ops.pow,
-        "FloatPow": ops.pow,
-    }.get(type(e).__name__)
-    if type(e).__name__ == "ToFloat":
-        return parts[0]
-    if fold is None:
-        raise NotImplementedError(f"a size computation with {type(e).__name__}")
-    return functools.reduce(fold, parts)
+        return lambda index: ops.constant(float(e), torch.float64)
+    if isinstance(e, sympy.Symbol):
+        load = operand(READ.get()[e], (), torch.float64)
+        return lambda index: load(())
+    parts = [_number(a) for a in e.args]
+    combine = ARITHMETIC.get(type(e).__name__)
+    return parts[0] if combine is None else lambda index: functools.reduce(combine, [part(()) for part in parts])
 
 
 def elementwise(
