@@ -74,7 +74,7 @@ def compile(
     chosen = _options(backend, mode, options)
     if not callable(target) or isinstance(target, type):
         raise UsageError(f"compile takes a function or a module, not {target!r}")
-    history = History()
+    target, history = _with_frame(target), History()
     capture = Capture(Pipeline(backend, chosen, history), options=chosen, fullgraph=fullgraph, dynamic=dynamic)
     call = Compiled(target, RecordingCache(capture, hook.root_code(_entry(target)), history), again)
     return compiled_module(target, call) if isinstance(target, nn.Module) else call
@@ -272,6 +272,17 @@ def _options(backend: Backend, mode: str, changes: dict[str, Any] | Options | No
         "autotune": mode.startswith("max-autotune") or base.autotune,
     }
     return opts.changed(base, **implied, **(changes if isinstance(changes, dict) else {}))
+
+
+def _with_frame(target: Any) -> Any:
+    """`target`, or a Python function that calls it: what is written in C, such as torch.sin, has no frame to capture."""
+    if isinstance(target, nn.Module) or hook.root_code(target) is not None:
+        return target
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return target(*args, **kwargs)
+
+    return looks_like(call, target)
 
 
 def _entry(target: Any) -> Any:

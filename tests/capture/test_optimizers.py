@@ -1,6 +1,10 @@
 """Steps of torch's optimizers are one graph, and train as in eager."""
 
 import copy
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +13,7 @@ from torch import nn
 
 import fuselab
 
+ROOT = Path(__file__).parents[2]
 KINDS = {
     "sgd": (torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.01}),
     "adam": (torch.optim.Adam, {}),
@@ -68,3 +73,21 @@ def test_a_whole_training_step_breaks_at_backward_only():
     assert same([captured(x) for x in xs], [train(x) for x in xs])
     assert same([p.detach() for p in twin.parameters()], [p.detach() for p in net.parameters()])
     assert {b.reason for b in captured.breaks} == {".backward() is called"}
+
+
+def test_a_step_is_one_graph_where_the_peer_has_patched_optimizers():
+    """In a process of its own: the patch is never undone."""
+    program = textwrap.dedent("""
+        import torch, fuselab
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+        assert torch.optim.Adam._init_group._torchdynamo_disable
+        p = torch.nn.Parameter(torch.ones(3))
+        optimizer = torch.optim.Adam([p])
+        step = fuselab.compile(optimizer.step, backend="eager")
+        for _ in range(2):
+            p.grad = torch.ones(3)
+            step()
+        print(len(step.graphs), len(step.breaks))
+    """)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.split()[1] == "0"

@@ -57,7 +57,7 @@ def test_an_index_out_of_range_raises_as_eager_does(device):
     if device == "cuda":
         pytest.skip("a device assertion ends the CUDA context")
     f = fuselab.compile(lambda x, i: x[i] + 1, backend="triton")
-    with pytest.raises(IndexError, match="out of range"):
+    with pytest.raises(IndexError, match="out of bounds"):
         f(r(5), torch.tensor([7]))
 
 

@@ -12,9 +12,9 @@ from fuselab.toolkit.lowering import splitting
 @pytest.mark.parametrize("fn", [lambda x: x.sum(), lambda x: (x * 2).amax((0, 2)), lambda x: (x > 4).any(), lambda x: x.mean()])
 def test_a_long_reduction_in_two_steps_gives_the_same(fn, monkeypatch):
     monkeypatch.setattr(splitting, "wanted_on", lambda device: True)
-    x = torch.randn(64, 3, 1000)
+    x = torch.randn(64, 3, 1000, generator=torch.Generator().manual_seed(0))
     f = fuselab.compile(fn, backend="cpp", options={"cache": False})
-    torch.testing.assert_close(f(x), fn(x))
+    torch.testing.assert_close(f(x), fn(x), rtol=1e-5, atol=1e-3)  # of a sum of 192,000 numbers of either sign
     assert len(f.kernels) == 2
 
 

@@ -37,6 +37,11 @@ _SEEN_THROUGH = (
     "os._createenviron",
     "os.getenv",
 )  # inside the machinery, yet plain Python
+_PATCHES = {  # where the peer's wrappers are written -> what is seen through them
+    "torch._dynamo.mutation_guard": ("torch.nn",),
+    "torch._dynamo.eval_frame": ("torch.optim",),
+    "torch._compile": ("torch.optim",),
+}
 _OURS = __name__.rpartition(".")[0].rpartition(".")[0] + "."  # fuselab.toolkit.
 
 
@@ -57,12 +62,12 @@ def refusal(fn: FunctionType) -> tuple[str, str] | None:
 
 def unpatched(fn: FunctionType) -> FunctionType | None:
     """The function behind a wrapper that is there for the peer: the one that torch.compile, once used in the process, puts round
-    nn.Module.__init__ and __setstate__ for its own books, and the one that keeps it out of methods of optimizers."""
+    nn.Module.__init__ and __setstate__ for its own books, and those that keep it out of methods of optimizers."""
     module = fn.__globals__.get("__name__")
-    if module not in ("torch._dynamo.mutation_guard", "torch._compile") or not fn.__closure__:
+    if module not in _PATCHES or not fn.__closure__:
         return None
-    inner = fn.__closure__[0].cell_contents
-    if not isinstance(inner, FunctionType) or (module == "torch._compile" and not _below(inner.__module__ or "", ("torch.optim",))):
+    inner = getattr(fn, "_torchdynamo_orig_callable", fn.__closure__[0].cell_contents)
+    if not isinstance(inner, FunctionType) or not _below(inner.__module__ or "", _PATCHES[module]):
         return None
     return inner
 
