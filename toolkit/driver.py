@@ -20,6 +20,7 @@ from . import options as opts
 from .capture import hook, marks
 from .capture.capture import Capture
 from .capture.graph_text import text_of_graph
+from .capture.inlining import is_machinery
 from .compiled import Compiled, CompiledModule, RecordingCache, compiled_module, looks_like, original
 from .errors import BuildError, NoCompiler, NoTriton, UnknownBackend, UsageError
 from .events import (
@@ -275,8 +276,8 @@ def _options(backend: Backend, mode: str, changes: dict[str, Any] | Options | No
 
 
 def _with_frame(target: Any) -> Any:
-    """`target`, or a Python function that calls it: what is written in C, such as torch.sin, has no frame to capture."""
-    if isinstance(target, nn.Module) or hook.root_code(target) is not None:
+    """`target`, or a Python function that calls it: what is written in C, such as torch.sin, has no frame."""
+    if isinstance(target, nn.Module) or (hook.root_code(target) is not None and not is_machinery(type(target).__module__)):
         return target
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -447,9 +447,7 @@ def wrap_builtin(tx: Interpreter, value: object, source: Source) -> VariableTrac
     if not isinstance(value, KINDS):
         return None
     owner = getattr(value, "__self__", None)
-    if isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType) and not isinstance(
-        owner, types.ModuleType | type | type(None)
-    ):
+    if _is_method(value, owner):
         tx.guard(GuardKind.TYPE_IS, source, type(value))
         tx.guard(GuardKind.CONSTANT_EQUALS, AttrSource(source, "__name__"), value.__name__)  # type: ignore[attr-defined]
         return BuiltinMethodVariable(tx.wrap(owner, AttrSource(source, "__self__")), value.__name__)  # type: ignore[attr-defined]
@@ -460,6 +458,13 @@ def wrap_builtin(tx: Interpreter, value: object, source: Source) -> VariableTrac
     if isinstance(slot, types.ClassMethodDescriptorType) and slot in RULES:
         return BoundMethodVariable(BuiltinVariable(slot), tx.wrap_constant(owner), source)
     return BuiltinVariable(value, source)
+
+
+def _is_method(value: object, owner: object) -> bool:
+    """Of an object, found there by its name: what C++ libraries bind to records of their own is a function."""
+    if not isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType) or isinstance(owner, types.ModuleType | type | type(None)):
+        return False
+    return inspect.getattr_static(type(owner), value.__name__, None) is not None
 
 
 def _wrap_getter(tx: Interpreter, value: Any, source: Source) -> VariableTracker | None:
