@@ -50,3 +50,9 @@ def test_functions_of_other_libraries_written_in_c_break():
     f = fuselab.compile(lambda x: op(x) + 1)
     torch.testing.assert_close(f(X), X.sin() + 1)
     assert len(f.breaks) == 1
+
+
+def test_the_peers_word_for_its_backend_is_understood():
+    f = fuselab.compile(torch.sin, backend="inductor")
+    torch.testing.assert_close(f(X), X.sin())
+    assert len(f.kernels) == 1

@@ -65,13 +65,13 @@ def compile(
 
     `fullgraph` raises Unsupported at a graph break instead of going on in eager. `dynamic`: None makes a dimension symbolic once it
     varies, True from the start, False never. `backend`: auto (triton on a GPU, else cpp), cpp, triton, eager, aot_eager, or a
-    callable(GraphModule, example_inputs) -> callable. `mode` as in torch.compile. `options`: fields of `fuselab.Options` by name.
-    Without `target`, a decorator. Raises UsageError for a wrong argument.
+    callable(GraphModule, example_inputs) -> callable; torch.compile's word for its own, inductor, is auto. `mode` as in
+    torch.compile. `options`: fields of `fuselab.Options` by name. Without `target`, a decorator. Raises UsageError for a wrong argument.
     """
     again = functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options)
     if target is None:
         return again
-    target = original(target)
+    target, backend = original(target), "auto" if backend == "inductor" else backend
     chosen = _options(backend, mode, options)
     if not callable(target) or isinstance(target, type):
         raise UsageError(f"compile takes a function or a module, not {target!r}")

@@ -101,3 +101,12 @@ def test_backward_knows_sizes_that_its_gradients_do_not_show():
         f = fuselab.compile(fn, dynamic=True)
         grad = torch.autograd.grad(f(x).sum(), x)
         assert torch.equal(grad[0], torch.autograd.grad(fn(x).sum(), x)[0])
+
+
+@pytest.mark.parametrize("p", [2, 3, 4])
+def test_a_number_that_the_backward_settles_is_a_number_in_the_forward_too(p):
+    x, y = torch.randn(3, 4, requires_grad=True), torch.randn(3, 4)
+    f = fuselab.compile(torch.dist, dynamic=True)
+    found = f(x, y, p)
+    torch.testing.assert_close(found, torch.dist(x, y, p))
+    torch.testing.assert_close(torch.autograd.grad(found, x), torch.autograd.grad(torch.dist(x, y, p), x))

@@ -226,6 +226,9 @@ class Recorder(TorchDispatchMode):
     def finish(self, outputs: list[Any]) -> GraphModule:
         """The graph with these outputs (nodes and constants), as a module that holds its constants."""
         self.graph.output(tuple(outputs))
+        for node in self.graph.nodes:
+            if isinstance(e := node.meta.get("val"), sympy.Expr):
+                node.meta["val"] = self.mode.shape_env.replace(e)  # its symbols may have become numbers since
         holder = torch.nn.Module()
         for name, value in self.constants.items():
             holder.register_buffer(name, value)
