@@ -15,7 +15,7 @@ from typing import Any
 from torch import nn
 
 from .capture import hook
-from .events import GraphBroken, Recompiled
+from .events import FrameSkipped, GraphBroken, Recompiled, emit
 from .history import Graph, History, Kernels
 from .report import Report
 
@@ -27,9 +27,13 @@ class RecordingCache(hook.Cache):
         super().__init__(compiler, root)
         self.history = history
 
-    def miss(self, *frame: Any) -> Any:
+    def attend(self, *frame: Any) -> Any:
         with self.history.recording():
-            return super().miss(*frame)
+            return super().attend(*frame)
+
+    def tell(self, event: FrameSkipped) -> None:
+        self.history.events.append(event)
+        emit(event)
 
 
 def looks_like(wrapper: Any, fn: Any) -> Any:

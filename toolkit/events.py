@@ -266,7 +266,7 @@ class CompileFinished(Event):
 
 def emit(event: Event) -> None:
     """Hand `event` to every listener. A listener that raises is dropped, never the compilation."""
-    for listener in tuple(_listeners):
+    for listener in (*_listeners,):
         try:
             listener(event)
         except Exception:

@@ -8,6 +8,7 @@ What it raises is contained (the frame runs in eager), unless it is meant for th
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import time
 import traceback
@@ -37,12 +38,15 @@ from ..events import (
 )
 from . import _frame
 from .guards import Failure, Guard, GuardKind, GuardSet
-from .skipfiles import verdict
+from .skipfiles import look_around, verdict
 
 disabled = _frame.disabled
 Hooked = _frame.Hooked
 Arguments = tuple[Any, ...]
 LIFETIME = 32  # times the recompile limit: all versions a code object may ever have, those included that died with their objects
+OUTWARD = ("print", "input", "open", "ascii", "breakpoint", "help", "exit", "quit", "copyright", "credits", "license")  # we do without
+_builtins = vars(builtins)
+_relied_on = {name: value for name, value in _builtins.items() if not name.startswith("_") and name not in OUTWARD}
 FOR_THE_USER = (Unsupported, RecompileLimit, UsageError)  # what a compiler raises on purpose; all else is contained
 
 
@@ -99,6 +103,7 @@ class Cache(_frame.Cache):
     def __init__(self, compiler: Compiler, root: types.CodeType | None = None) -> None:
         """`root` is the code of the wrapped function: always captured, wherever its file is."""
         super().__init__()
+        look_around()
         self.compiler = compiler
         self.root = root
         _caches.add(self)
@@ -116,10 +121,33 @@ class Cache(_frame.Cache):
     ) -> Any:
         """No version fits: compile one, a `_frame.Version`. None: from now on what fits no version runs as it is; NotImplemented: this
         call does. C calls this with the hook off.
+        While a built-in is replaced (a mock, a count of calls), nothing here but the first lines may run: it would call the replacement.
 
         `versions` are those alive for these globals, the last used first; `failed` is the position of the guard that the first of
         them fails; `made` counts all versions that this code ever had.
         """
+        for name, value in _relied_on.items():
+            if _builtins.get(name) is not value:
+                self.tell(_skipped(code, f"builtins.{name} is not Python's own, and the compiler itself calls it"))
+                return NotImplemented
+        return self.attend(code, namespace, builtins, function, arguments, versions, failed, made)
+
+    def tell(self, event: FrameSkipped) -> None:
+        """What is heard of a frame that nobody looks at: without a call of a built-in."""
+        emit(event)
+
+    def attend(
+        self,
+        code: types.CodeType,
+        namespace: dict[str, Any],
+        builtins: dict[str, Any],
+        function: types.FunctionType,
+        arguments: Arguments,
+        versions: tuple[_frame.Version, ...],
+        failed: int,
+        made: int,
+    ) -> Any:
+        """`miss`, by a compiler that can rely on Python."""
         watcher = _torch.obstacle()
         if watcher:
             emit(_skipped(code, f"{watcher} is active and sees every operation"))

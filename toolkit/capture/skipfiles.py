@@ -46,6 +46,11 @@ def verdict(code: types.CodeType, namespace: dict[str, Any] | None = None) -> in
     return AS_IS if is_library(code.co_filename) and not _is_compute_of_torch(code) else CAPTURED
 
 
+def look_around() -> None:
+    """Read now where the libraries lie: during a verdict a built-in may be replaced."""
+    _prefixes(), _torch_folder()
+
+
 def _is_compute_of_torch(code: types.CodeType) -> bool:
     path = code.co_filename.removeprefix(_torch_folder() + "/")
     if path.startswith(_LAYERS):
@@ -54,7 +59,7 @@ def _is_compute_of_torch(code: types.CodeType) -> bool:
 
 
 def _is_library_module(name: object) -> bool:
-    top = name.partition(".")[0] if isinstance(name, str) else ""
+    top = name.partition(".")[0] if name.__class__ is str else ""  # calls no built-in, as all of a verdict
     return top in _LIBRARIES or top == "fuselab" or (top in sys.stdlib_module_names and top != "__main__")
 
 

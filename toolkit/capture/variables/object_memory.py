@@ -1,4 +1,4 @@
-"""What an object holds, read and written past everything its class defines. Compiled code calls `restore` and `fill_base`."""
+"""What an object holds, read and written past everything its class defines. Compiled code calls `hold`, `restore` and `fill_base`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def own_dict(value: object) -> dict[str, Any] | None:
     """The `__dict__` of an instance if it is a plain dict."""
     found = own_namespace(value)
     return found if type(found) is dict else None
+
+
+def hold(obj: object, attributes: dict[str, Any]) -> None:
+    """`restore` where capture saw that nothing goes and that no attribute is in a slot."""
+    object.__getattribute__(obj, "__dict__").update(attributes)
 
 
 def restore(obj: object, attributes: dict[str, Any], deleted: tuple[str, ...]) -> None:

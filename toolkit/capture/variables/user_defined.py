@@ -23,7 +23,7 @@ from .dicts import DictVariable
 from .functions import BoundMethodVariable
 from .instance_dict import InstanceDictVariable
 from .lookup import Found, bind_to, find, inside
-from .object_memory import fill_base, own_dict, own_namespace, restore
+from .object_memory import fill_base, hold, member, own_dict, own_namespace, restore
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -418,20 +418,23 @@ class UserObjectVariable(VariableTracker):
         self.replay(out)
 
     def replay(self, out: Rebuilder) -> None:
-        """`restore(self, {name: value}, deleted names)`."""
+        """`restore(self, {name: value}, deleted names)`, or `hold(self, {name: value})`: what has a slot is looked up once, here."""
         stored = out.trace.effects.attrs(self)
         if not stored:
             return
-        out.load_object(restore)
-        out.value(self)
         kept = {name: value for name, value in stored.items() if value is not DELETED}
+        remade = out.trace.effects.remade(self)
+        gone = tuple(name for name in stored if name not in kept or (name in remade and self.source is not None))
+        slots = bool(gone) or any(member(self.cls, name) for name in kept)
+        out.load_object(restore if slots else hold)
+        out.value(self)
         for name, value in kept.items():
             out.emit.load_const(name)
             out.value(value)
         out.emit.build_map(len(kept))
-        remade = out.trace.effects.remade(self)
-        out.emit.load_const(tuple(name for name in stored if name not in kept or (name in remade and self.source is not None)))
-        out.emit.call(3)
+        if slots:
+            out.emit.load_const(gone)
+        out.emit.call(2 + slots)
         out.emit.pop_top()
 
 
