@@ -101,7 +101,7 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Report:
 
 
 def verify(f: Any, *args: Any, tolerance: float = 1e-4, **kwargs: Any) -> Verdict:
-    """Run `f(*args, **kwargs)` stage by stage on copies of the arguments; says which stage, or kernel, is the first that differs from eager."""
+    """Run `f(*args, **kwargs)` stage by stage on copies of the arguments; says which stage, or kernel, first differs from eager."""
     return verification.verify(original(f), compile, args, kwargs, tolerance)
 
 
@@ -162,7 +162,8 @@ class Pipeline:
             return gm.forward
         with stage("aot"), opts.using(self.options):
             try:
-                return aot.compile(images_channels_last(rewritten(gm, torch_rows())), example_inputs, self.compile_aten, options=self.options)
+                better = images_channels_last(rewritten(gm, torch_rows()))
+                return aot.compile(better, example_inputs, self.compile_aten, options=self.options)
             except aot.CannotTrace as refused:
                 emit(FellBack(op="the whole graph", reason=str(refused)))
             except Exception as error:

@@ -18,7 +18,9 @@ class Watch:
 class Held:
     """Tensors whose properties must not change; `_torch.tensor_readers()` gives the other arguments."""
 
-    def __new__(cls, tensors: tuple[Any, ...], functions: tuple[int, ...], offset: int, descriptor: Any, places: tuple[int, int, int]) -> Self: ...
+    def __new__(
+        cls, tensors: tuple[Any, ...], functions: tuple[int, ...], offset: int, descriptor: Any, places: tuple[int, int, int]
+    ) -> Self: ...
     def holds(self) -> bool: ...
 
 class Program:

@@ -89,7 +89,8 @@ class NamesSpec:
         for name, before in self.names:
             now = value.get(name, _ABSENT)
             if not _same(before, now):
-                return f"{self.name}.{name} is {'gone' if now is _ABSENT else short(now)}, {'was not there' if before is _ABSENT else 'was ' + short(before)}"
+                found, expected = "gone" if now is _ABSENT else short(now), "was not there" if before is _ABSENT else "was " + short(before)
+                return f"{self.name}.{name} is {found}, {expected}"
         return f"{self.name} has other names" if self.complete and len(value) != len(self.names) else ""
 
     def text(self) -> str:

@@ -10,7 +10,7 @@ from .kernel import Arg, ArgKind
 
 
 class Arguments:
-    """The part of a kernel writer that knows its arguments. `used` are buffers in memory by first use, `sizes` size symbols by first use."""
+    """Part of a kernel writer: its arguments. `used` are buffers in memory by first use, `sizes` size symbols by first use."""
 
     group: FusedSchedulerNode
     dtypes: dict[str, torch.dtype]

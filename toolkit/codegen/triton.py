@@ -1,8 +1,9 @@
 """Triton kernels from scheduled loops.
 
-One `@triton.jit` function a kernel: tensors, then sizes, then block sizes. A program computes a block of XBLOCK points of x; with a reduction it
-sees all of r, at once if r fits into RBLOCK ("persistent") or in a loop for each stage ("looped"). What a later stage needs of every (x, r)
-stays in registers, or is computed again. This file has the frame, loads and stores; `triton_reduce.py` reductions; `triton_ops.py` expressions.
+One `@triton.jit` function a kernel: tensors, then sizes, then block sizes. A program computes a block of XBLOCK points of x; with a
+reduction it sees all of r, at once if r fits into RBLOCK ("persistent") or in a loop for each stage ("looped"). What a later stage needs
+of every (x, r) stays in registers, or is computed again. This file has the frame, loads and stores; `triton_reduce.py` reductions;
+`triton_ops.py` expressions.
 """
 
 from __future__ import annotations

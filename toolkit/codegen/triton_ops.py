@@ -1,6 +1,7 @@
 """Every primitive as Triton text. Values are typed; float16, bfloat16 and float8 values are float32, as in `cpp_ops.py`.
 
-Rows of templates for what is one expression; a method for what needs thought. Triton's text has Python's precedence: comparisons bind weakest.
+Rows of templates for what is one expression; a method for what needs thought. Triton's text has Python's precedence: comparisons
+bind weakest.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ BOOL = torch.bool
 FLOATS = (torch.float32, torch.float64)
 LOW_PRECISION = (torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
 SMALL = (torch.int8, torch.uint8, torch.int16, torch.uint16)
+LIBDEVICE = (  # functions that have no name in triton.language
+    *("expm1", "log10", "log1p", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("erfc", "erfinv", "lgamma", "hypot", "nextafter", "copysign"),
+)
 ATOM, UNARY, PRODUCT, SUM, SHIFT, BIT_AND, BIT_XOR, BIT_OR, COMPARISON = 12, 11, 10, 9, 8, 7, 6, 5, 4
 
 
@@ -275,7 +280,7 @@ def _bits(sign: str, strength: int) -> Callable[..., Written]:
 
 _ROWS: dict[str, Any] = {
     **{n: _named_after("tl", n) for n in ("exp", "exp2", "log", "log2", "sin", "cos", "erf")},
-    **{n: _named_after("libdevice", n) for n in ["expm1", "log10", "log1p", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erfc", "erfinv", "lgamma", "hypot", "nextafter", "copysign"]},
+    **{n: _named_after("libdevice", n) for n in LIBDEVICE},
     **{n: _whole("tl", n) for n in ("floor", "ceil")},
     "trunc": _whole("libdevice", "trunc"),
     **{n: _compare(s) for n, s in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))},

@@ -155,8 +155,9 @@ class ComputedBuffer(Buffer):
 class ExternKernel(Buffer):
     """A call of ATen or another library. `args` and `kwargs` hold tensors as Buffer or ReinterpretView, sizes as sympy expressions, lists
     and tuples of these, and plain constants. With `out` the op has a form that writes into preallocated memory: called as out(*args,
-    **kwargs, out=buffer), `into` being the names of those arguments. `mutates` names buffers that it writes. `layout` is None-like (numel 0)
-    for an op with several results: these are MultiOutput buffers, which have memory before the call if there is an `out`: `parts` then."""
+    **kwargs, out=buffer), `into` being the names of those arguments. `mutates` names buffers that it writes. `layout` is None-like
+    (numel 0) for an op with several results: these are MultiOutput buffers, which have memory before the call if there is an `out`:
+    `parts` then."""
 
     target: Any = None
     args: tuple[Any, ...] = ()

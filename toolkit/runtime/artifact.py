@@ -38,7 +38,8 @@ class Artifact:
         self.inputs_of: dict[str, tuple[Any, ...]] = {}
         self.file = f"<fuselab wrapper {next(_numbers)}>"
         self._names: dict[str, Any] = {
-            "torch": torch, "empty_strided": _empty_strided, "empty_large": empty_large, "as_strided": torch.as_strided, "settled": settled, "math": math,
+            "torch": torch, "math": math, "as_strided": torch.as_strided,
+            "empty_strided": _empty_strided, "empty_large": empty_large, "settled": settled,
             **program.constants, **program.objects, **launches,
         }  # fmt: skip
         linecache.cache[self.file] = (len(program.wrapper), None, program.wrapper.splitlines(keepends=True), self.file)

@@ -49,7 +49,8 @@ class Check:
     def text(self) -> str:
         if self.ok:
             return f"agrees with {self.against} (largest difference {self.max_abs_error:.1e})"
-        return f"differs from {self.against}: {self.wrong} of {self.of} elements{f' of {self.where}' if self.where else ''}, by up to {self.max_abs_error:.1e}"
+        where = f" of {self.where}" if self.where else ""
+        return f"differs from {self.against}: {self.wrong} of {self.of} elements{where}, by up to {self.max_abs_error:.1e}"
 
     __str__ = __repr__ = lambda self: self.text
 
@@ -203,7 +204,7 @@ class EditableKernel:
         return verdict
 
     def _reference(self, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], str]:
-        """What the outputs should be: by the loops if they are there (not in a program from the disk cache), else by the original kernel."""
+        """What the outputs should be: by the loops, or (a program from the disk cache has none) by the original kernel."""
         given = tuple(copied(a) for a in inputs)
         if self.record.nodes and self._evaluate(given):
             return given, "the loops it was written for"

@@ -174,8 +174,8 @@ def _launcher(kernel: Kernel, function: Any) -> Launch:
 
 
 def _compiling(kernel: Kernel, function: Any, numel: Callable[..., int], blocks: dict[str, int], warps: int) -> Launch:
-    """The first launch of each kind of arguments (aligned or not, sizes divisible or one) goes through Triton's front door, which compiles; later
-    ones straight to the compiled kernel's launcher."""
+    """The first launch of each kind of arguments (aligned or not, sizes divisible or one) goes through Triton's front door, which
+    compiles; later ones straight to the compiled kernel's launcher."""
     looked_at = [i for i, a in enumerate(kernel.signature) if a.kind != "out"]  # what the wrapper allocates is aligned
     known: dict[Any, Any] = {}
     host = frozenset(kernel.launch.get("host", ()))  # numbers that lie in the CPU's memory

@@ -19,7 +19,8 @@ Dynamic = Literal["static", "dynamic", "auto"]
 def fakify(
     mode: FakeMode, tensor: torch.Tensor, source_text: str = "", dynamic: Mapping[int, Dynamic] | None = None, handle: Any = None
 ) -> FakeTensor:
-    """A fake twin of `tensor`, never an inference tensor (versions tell the trace of changes): same sizes, strides, dtype, device, requires_grad, leaf or not; inputs that share memory have twins that do.
+    """A fake twin of `tensor`, never an inference tensor (versions tell the trace of changes): same sizes, strides, dtype, device,
+    requires_grad, leaf or not; inputs that share memory have twins that do.
 
     `dynamic[dim]`: "static" (a number, the default), "dynamic" (a symbol of its own), "auto" (a symbol shared by sizes that are equal now).
     Sizes 0 and 1 are always numbers. Tensors that are not plain strided ones go through torch's converter, with static sizes."""

@@ -462,7 +462,8 @@ def wrap_builtin(tx: Interpreter, value: object, source: Source) -> VariableTrac
 
 def _is_method(value: object, owner: object) -> bool:
     """Of an object, found there by its name: what C++ libraries bind to records of their own is a function."""
-    if not isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType) or isinstance(owner, types.ModuleType | type | type(None)):
+    kinds, elsewhere = types.BuiltinFunctionType | types.MethodWrapperType, types.ModuleType | type | type(None)
+    if not isinstance(value, kinds) or isinstance(owner, elsewhere):
         return False
     return inspect.getattr_static(type(owner), value.__name__, None) is not None
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..guards import GuardKind
 from .base import Args, Kwargs, NotConstant, VariableTracker
+from .builtins import BuiltinVariable
 from .constant import ConstantVariable
 from .rules import PURE, fold_if_constant
 
@@ -40,27 +41,11 @@ class NumpyScalarVariable(ConstantVariable):
         out.load_object(self.value)
 
 
-class NumpyFunctionVariable(VariableTracker):
+class NumpyFunctionVariable(BuiltinVariable):
     """A function of numpy that computes."""
-
-    def __init__(self, function: Any, source: Source | None = None) -> None:
-        super().__init__(source)
-        self.function = function
 
     def describe(self) -> str:
         return f"numpy.{self.function.__name__}"
-
-    def python_type(self) -> type:
-        return type(self.function)
-
-    def real(self) -> Any:
-        return self.function
-
-    def key(self, tx: Interpreter) -> Any:
-        return self.function
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         try:
@@ -74,9 +59,6 @@ class NumpyFunctionVariable(VariableTracker):
         if isinstance(value, (bool, int, float, *SCALARS)):
             return value
         raise NotConstant("an array")
-
-    def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(self.function)
 
 
 def wrap_numpy(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
