@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 import torch
-from eager import Captured, check
+from eager import Captured, check, same
 
 from fuselab.toolkit.capture.breaks import catalogue_page
 from fuselab.toolkit.errors import Unsupported
@@ -175,3 +175,19 @@ def test_fullgraph_raises_with_the_users_line():
 def test_the_reference_page_is_the_catalogue():
     page = pathlib.Path(__file__).parents[2] / "notebooks" / "reference" / "graph-breaks.md"
     assert page.read_text() == catalogue_page()
+
+
+def test_a_decision_about_a_size_that_only_data_knows_breaks_and_goes_on():
+    def many(y):
+        return y.sin() if y.numel() > 8 else y.cos()
+
+    def fn(x):
+        y = x[x[:, 0] > 0]
+        if y.shape[0] == 0:
+            return x * 2
+        return many(y) + {0: 1, 5: 2}.get(y.shape[0], 3), y.shape[0] and y * 2, max(y.shape[0], 3)
+
+    captured = Captured(fn)
+    for given in (torch.rand(10, 4), -torch.rand(10, 4), torch.rand(10, 4) - 0.5, torch.rand(5, 4) + 1):
+        assert same(captured(given), fn(given))
+    assert set(captured.breaks) == {"data-dependent-value"}

@@ -10,10 +10,12 @@ from __future__ import annotations
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .._torch import GuardOnDataDependentSymNode
 from ..provenance import UserLine
 from .bodies import body_of
 from .breaks import BreakGraph, Observed, SkipFrame
 from .bytecode import Body, Handler, Instruction
+from .failures import explain_failure
 from .opcodes import Opcodes
 from .operations import Operations
 from .trace import DEEPEST, LONG_WITHOUT_TENSORS, MOST_INSTRUCTIONS, Trace
@@ -121,6 +123,10 @@ class Interpreter(Opcodes, Operations):
             self._unwind(error)
         except NotConstant as unknown:
             broken = BreakGraph("unsupported-operation", f"{unknown} is not known while tracing")
+            self.trace.locate(broken)
+            raise broken from unknown
+        except GuardOnDataDependentSymNode as unknown:
+            broken = explain_failure(unknown, "a decision about a size")
             self.trace.locate(broken)
             raise broken from unknown
         except BreakGraph as broken:
