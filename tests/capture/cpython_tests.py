@@ -4,7 +4,7 @@
 
 A module is a name of the interpreter's `test` package (`test_dict`); without one, all of `MODULES` that this interpreter has. Each module
 runs in a process of its own; a method that ends the process counts as a crash, and a new process goes on after it. Each method runs plain,
-then captured, with capture forced: a frame without tensor work is compiled too. `--deep` captures the helpers of the test package as
+then captured: what a frame does before a break is compiled; a frame that comes to its end without tensor work runs as it is. `--deep` captures the helpers of the test package as
 well where they are called from what is not captured. The outcomes are pass, fail, skip and timeout; a mistake of ours that capture caught
 (an internal failure) counts as different, whatever the outcome. Methods that need longer than `--each` seconds plain are left out.
 Prints each method that differs, a table, and the total; `--only` also prints tracebacks. Fails below 99.5 %.
@@ -96,12 +96,8 @@ def capturing() -> Callable[[Any], Any]:
     from fuselab.toolkit.capture import hook
     from fuselab.toolkit.capture.capture import Capture
 
-    class Forced(Capture):
-        def _skip_if_trivial(self, trace: object) -> None:
-            """Nothing is too small."""
-
     def around(method: Any) -> Any:
-        compiler = Forced(lambda gm, inputs: gm.forward)
+        compiler = Capture(lambda gm, inputs: gm.forward)
         return functools.update_wrapper(lambda: hook.run(compiler, method), method)  # with its marks: a failure may be expected
 
     return around

@@ -282,3 +282,84 @@ def test_tracebacks_of_exceptions_caught_inside():
         return x + 1
 
     check(swallowed, x)
+
+
+def careful(v, items):
+    try:
+        yield v * 2
+        yield v * 3
+    finally:
+        items.append("closed")
+
+
+def closed_after_an_exception(x, items):
+    made = careful(x, items)
+    y = next(made) + 1
+    items.append(1)
+    raise ValueError(len(items))
+
+
+def closed_after_a_break(x, items):
+    made = careful(x, items)
+    y = next(made) + 1
+    print(end="")
+    items.append(2)
+    return y
+
+
+def closed_where_a_loop_is_left(x, items):
+    for v in careful(x, items):
+        print(end="")
+        x = x + v
+        break
+    items.append(3)
+    return x
+
+
+def closed_where_its_name_is_taken(x, items):
+    made = careful(x, items)
+    y = next(made)
+    made = careful(x, items)
+    y = y + next(made)
+    items.append(4)
+    del made
+    items.append(5)
+    return y
+
+
+def closed_as_an_exception_leaves_its_loop(x, items):
+    def inner():
+        for v in careful(x, items):
+            raise KeyError(6)
+
+    try:
+        inner()
+    except KeyError:
+        items.append(6)
+    return x + 1
+
+
+def test_a_generator_in_a_try_block_is_closed_when_python_closes_it():
+    for fn in (
+        closed_after_an_exception,
+        closed_after_a_break,
+        closed_where_a_loop_is_left,
+        closed_where_its_name_is_taken,
+        closed_as_an_exception_leaves_its_loop,
+    ):
+        captured, plain, found = Captured(fn), [], []
+        for _ in range(2):
+            outcome(lambda fn=fn, plain=plain: fn(x, plain))
+            outcome(lambda captured=captured, found=found: captured(x, found))
+        assert plain == found, fn.__name__
+
+
+def test_names_of_classes_change_at_once():
+    def fn(x):
+        class Named:
+            pass
+
+        Named.__name__ = "Other"
+        return x + len(Named.__name__), Named.__name__
+
+    assert Captured(fn)(x)[1] == fn(x)[1] == "Other"

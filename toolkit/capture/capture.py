@@ -31,7 +31,7 @@ from .record import CodeRecord, History
 from .resume import original_of
 from .source import CellSource, LocalSource
 from .state import leaving_state, preserved_state
-from .trace import Trace
+from .trace import Trace, acts_at_its_end
 from .variables.base import LazyVariable, VariableTracker
 from .variables.cells import OwnCellSource, existing_cell
 
@@ -189,6 +189,7 @@ def top_interpreter(trace: Trace, frame: FrameView) -> Interpreter:
     arguments: dict[str, VariableTracker] = {n: LazyVariable(v, LocalSource(n)) for n, v in frame.locals.items()}
     tx = Interpreter(trace, frame.code, frame.globals, arguments, {})
     trace.stack.append(tx)
+    trace.acting = {n: LocalSource(n) for n, v in frame.locals.items() if acts_at_its_end(type(v))}
     for name, cell in zip(frame.code.co_freevars, frame.closure, strict=True):
         tx.cells[name] = existing_cell(tx, cell, name, OwnCellSource(name), CellSource(name))
     trace.stack.clear()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .breaks import BreakGraph, SkipFrame
 from .bytecode import Body, Instruction, assemble
 from .emit import Emitter
-from .going_on import GoingOn, Handled, Slot, Slots
+from .going_on import LEAVES, GoingOn, Handled, Slot, Slots
 from .hook import argument_count
 from .operands import operand_count
 from .rebuild import Rebuilder
@@ -79,7 +79,8 @@ class Ending:
             self.emit.push_handled()
         for value in operands:
             self.out.value(value)
-        self._let_go(homes, [*slots, *peeked])
+        leaves = instruction.opname in LEAVES and instruction.handler is None
+        self._let_go(homes, [] if leaves else [*slots, *peeked])
         GoingOn(tx, self.emit, self.out, slots, peeked, homes, held, handled is not None, self.trace.resumes).run(instruction)
 
     def _refuse_inside_device_block(self) -> None:
@@ -156,12 +157,14 @@ class Ending:
         return [n for n in self.tx.locals if n in names and self.tx.locals[n] is not NULL]
 
     def _held(self, operands: list[VariableTracker]) -> list[str]:
-        """Locals that nobody reads any more, but that keep a new object alive to which the instruction may make weak references."""
+        """Locals that nobody reads any more, but that keep an object alive: a new one to which the instruction may make weak references,
+        or one whose end runs code."""
         given = {_known(v) for v in operands}
         body, live = self.tx.body, set(self._live(self.tx.body.instructions[self.tx.next]))
         names = [n for n in body.varnames if n not in live and n not in body.cellvars and n in self.tx.locals]
-        values = {n: _known(self.tx.locals[n]) for n in names}
-        return [n for n, v in values.items() if (v in given and v.source is None and v.mutable) or self._was_held(n)]
+        values = {n: _known(self.tx.locals[n]) for n in names if self.tx.locals[n] is not NULL}
+        acting = self.trace.acting.values()
+        return [n for n, v in values.items() if (v in given and v.source is None and v.mutable) or v.source in acting or self._was_held(n)]
 
     def _was_held(self, name: str) -> bool:
         """Did an earlier part of the function pass it on for that reason: a parameter that nothing here looks at?"""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 JUMPS = ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE")
 _OR_POP = {"JUMP_IF_TRUE_OR_POP": "POP_JUMP_IF_TRUE", "JUMP_IF_FALSE_OR_POP": "POP_JUMP_IF_FALSE"}
-_LEAVES = ("RAISE_VARARGS", "RERAISE", "RETURN_VALUE")
+LEAVES = ("RAISE_VARARGS", "RERAISE", "RETURN_VALUE")
 _EXHAUSTED = object()
 
 
@@ -87,7 +87,7 @@ class GoingOn:
             self._run_for(instruction)
         else:
             results = self._run_plain(instruction)
-            if instruction.opname not in _LEAVES:
+            if instruction.opname not in LEAVES:
                 self._go_on(self.tx.body.instructions[instruction.index + 1], [*self.slots, *results])
 
     def _run_plain(self, instruction: Instruction) -> Slots:
@@ -106,7 +106,7 @@ class GoingOn:
             self.emit.swap(2)
             self.emit.emit("POP_EXCEPT")
         self.emit.append(copy)
-        if instruction.opname in _LEAVES:
+        if instruction.opname in LEAVES:
             return []
         stored: Slots = [self.out.keep() for _ in range(result_count(copy))][::-1]
         stored = [p if isinstance(p, Handled) else s for p, s in zip_longest(self.peeked[: len(stored)], stored)]

@@ -120,7 +120,8 @@ class Interpreter(Opcodes, Operations):
         try:
             action()
         except Observed as error:
-            self._unwind(error)
+            if not self._unwind(error.variable):
+                raise  # from here: a frame that is in its traceback and holds it would keep alive what the program lets go
         except NotConstant as unknown:
             broken = BreakGraph("unsupported-operation", f"{unknown} is not known while tracing")
             self.trace.locate(broken)
@@ -133,21 +134,22 @@ class Interpreter(Opcodes, Operations):
             self.trace.locate(broken)
             raise
 
-    def _unwind(self, error: Observed) -> None:
-        """To the handler of the current instruction, as CPython does it; none: out of this activation."""
+    def _unwind(self, error: VariableTracker) -> bool:
+        """To the handler of the current instruction, as CPython does it; is there one?"""
         handler: Handler | None = self.instruction.handler
         trace = self.trace
         if trace.raised_at is None or self.instruction.opname not in ("RERAISE", "RAISE_VARARGS"):
             trace.raised_at = trace.step
         if handler is None:
-            raise error
-        if isinstance(error.variable, ExceptionVariable):
-            error.variable.caught = trace.raised_at
+            return False
+        if isinstance(error, ExceptionVariable):
+            error.caught = trace.raised_at
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(self.wrap_constant(self.index))
-        self.push(error.variable)
+        self.push(error)
         self.jump(handler.target)
+        return True
 
     def jump(self, target: Instruction | None) -> None:
         assert target is not None

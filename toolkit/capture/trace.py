@@ -9,7 +9,7 @@ import functools
 import os
 import sysconfig
 import weakref
-from types import CodeType
+from types import CodeType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,10 +17,12 @@ import torch
 from .. import shapes
 from ..provenance import UserLine
 from .assumptions import Guard, GuardKind, OverlapSpec, ShapeCheck
+from .breaks import SkipFrame
 from .checks import overlap_groups
 from .effects import Effects
 from .graph import GraphBuilder
 from .guards import GuardSet
+from .resume import original_of
 from .skipfiles import CAPTURED, verdict
 from .source import ConstSource, SizeSource, Source, StrideSource
 from .state import TorchState
@@ -51,6 +53,11 @@ def is_library(filename: str) -> bool:
     return (filename.startswith(_STDLIB) and not filename.startswith(_SITE)) or filename.startswith("<frozen ")
 
 
+def acts_at_its_end(kind: type) -> bool:
+    """Does code of the user's run when such an object dies: a finalizer, or what a generator's `try` and `with` blocks end with?"""
+    return kind in (GeneratorType, CoroutineType) or hasattr(kind, "__del__")
+
+
 class Trace:
     """One attempt. `record` is what is known of the top frame's code from earlier attempts and compilations."""
 
@@ -71,6 +78,7 @@ class Trace:
         self.resumes: list[CodeType] = []
         self.generators: list[GeneratorVariable] = []
         self.weakly: list[WeakrefVariable] = []
+        self.acting: dict[str, Source] = {}  # arguments of the top frame whose end runs code
         self.state_at_start = TorchState.now()
         self.grad_at_start = self.state_at_start.grad
         self.devices: list[tuple[torch.device, int]] = []  # open torch.device blocks, and the steps at which they were entered
@@ -82,6 +90,9 @@ class Trace:
             generator.check_ended()
         for reference in self.weakly:
             reference.check_held(self.top)
+        held = {v.source for v in (*self.top.locals.values(), *self.top.stack)}
+        if original_of(self.top.code) is not self.top.code and any(source not in held for source in self.acting.values()):
+            raise SkipFrame("an object is let go whose end runs code")
 
     def release(self) -> None:
         """Let go of the objects of the traced program: they must not live longer than they would."""

@@ -81,6 +81,8 @@ class ClassVariable(VariableTracker):
         if not _inherits(type(self.cls), "__setattr__", type):
             tx.break_graph("side-effect", f"attribute {name!r} of {self.describe()} is written, which has a metaclass")
         self._require_mutable(tx, name)
+        if hasattr(vars(type).get(name), "__set__"):
+            tx.break_graph("side-effect", f"{name} of {self.describe()} is written")
         note_volatile(self.cls)
         tx.effects.store_attr(self, name, tx.realize(value))
 
