@@ -4,10 +4,11 @@
 
 A module is a name of the interpreter's `test` package (`test_dict`); without one, all of `MODULES` that this interpreter has. Each module
 runs in a process of its own; a method that ends the process counts as a crash, and a new process goes on after it. Each method runs plain,
-then captured: what a frame does before a break is compiled; a frame that comes to its end without tensor work runs as it is. `--deep` captures the helpers of the test package as
-well where they are called from what is not captured. The outcomes are pass, fail, skip and timeout; a mistake of ours that capture caught
-(an internal failure) counts as different, whatever the outcome. Methods that need longer than `--each` seconds plain are left out.
-Prints each method that differs, a table, and the total; `--only` also prints tracebacks. Fails below 99.5 %.
+then captured: what a frame does before a break is compiled; a frame that comes to its end without tensor work runs as it is. `--deep`
+captures the helpers of the test package as well where they are called from what is not captured. The outcomes are pass, fail, skip and
+timeout; a mistake of ours that capture caught (an internal failure) counts as different, whatever the outcome. Methods that need longer
+than `--each` seconds plain are left out. Prints each method that differs, a table, and the total; `--only` also prints tracebacks. Fails
+below 99.5 %.
 """
 # ruff: noqa: SIM905  a list to be read
 

@@ -296,7 +296,7 @@ def closed_after_an_exception(x, items):
     made = careful(x, items)
     y = next(made) + 1
     items.append(1)
-    raise ValueError(len(items))
+    raise ValueError(len(items), y.shape)
 
 
 def closed_after_a_break(x, items):
@@ -329,7 +329,7 @@ def closed_where_its_name_is_taken(x, items):
 
 def closed_as_an_exception_leaves_its_loop(x, items):
     def inner():
-        for v in careful(x, items):
+        for _ in careful(x, items):
             raise KeyError(6)
 
     try:
