@@ -38,7 +38,7 @@ _SEEN_THROUGH = (
     "os.getenv",
 )  # inside the machinery, yet plain Python
 _PATCHES = {  # where the peer's wrappers are written -> what is seen through them
-    "torch._dynamo.mutation_guard": ("torch.nn",),
+    "torch._dynamo.mutation_guard": ("torch",),
     "torch._dynamo.eval_frame": ("torch.optim",),
     "torch._compile": ("torch.optim",),
 }

@@ -109,7 +109,7 @@ class Operations:
         return answer
 
     def _ask(self, op: Callable[..., Any], left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
-        if _comes_first(right, left):
+        if _comes_first(op, right, left):
             answer = right.reflected(self, op, left)  # type: ignore[arg-type]
             return answer if answer is not None else left.binary(self, op, right)  # type: ignore[arg-type]
         answer = left.binary(self, op, right)  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ class Operations:
         if left.is_constant() and right.is_constant():
             return self.fold(COMPARE[op], left.constant(), right.constant())
         answer = None
-        for one, symbol, other in ((right, MIRRORED[op], left), (left, op, right))[:: 1 if _comes_first(right, left) else -1]:
+        for one, symbol, other in ((right, MIRRORED[op], left), (left, op, right))[:: 1 if _derives(right, left) else -1]:
             if answer is None:
                 answer = one.compare(self, symbol, other)  # type: ignore[arg-type]
         if answer is None and op in ("==", "!="):
@@ -207,8 +207,13 @@ class Operations:
             return False
 
 
-def _comes_first(right: VariableTracker, left: VariableTracker) -> bool:
-    """Is the right operand of a subclass of the left one's class, so that its (reflected) method is asked first?"""
+def _comes_first(op: Callable[..., Any], right: VariableTracker, left: VariableTracker) -> bool:
+    """Does the class of the right operand derive from the left one's, with a reflected method of its own? That is then asked first."""
+    name = f"__r{op.__name__.strip('_')}__"
+    return _derives(right, left) and getattr(right.python_type(), name, None) is not getattr(left.python_type(), name, None)
+
+
+def _derives(right: VariableTracker, left: VariableTracker) -> bool:
     from .variables.user_defined import UserObjectVariable
 
     if not isinstance(right, UserObjectVariable) or not isinstance(left, UserObjectVariable):

@@ -134,6 +134,10 @@ class VariableTracker:
         """`op(self, other)` where op is a function of `operator` (add, iadd, matmul, ...); None: declined."""
         return None
 
+    def bind(self, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+        """What it gives when found in class `cls` as an attribute of `instance` (of the class itself: None)."""
+        return self
+
     def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
         """`op(other, self)` after `other` declined; None: declined."""
         return None

@@ -61,6 +61,9 @@ class FunctionVariable(VariableTracker):
     def python_type(self) -> type:
         return FunctionType
 
+    def bind(self, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+        return self if instance is None else BoundMethodVariable(self, instance)
+
     @property
     def name(self) -> str:
         return self.code.co_qualname
@@ -404,16 +407,17 @@ def bound(descriptor: Any, owner: Any) -> Any:
 
 
 class BinderVariable(VariableTracker):
-    """`function.__get__`."""
+    """`descriptor.__get__`."""
 
-    def __init__(self, function: VariableTracker) -> None:
+    def __init__(self, descriptor: VariableTracker) -> None:
         super().__init__()
-        self.function = function
+        self.descriptor = descriptor
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if args[0].is_constant() and args[0].constant() is None:
-            return self.function
-        return BoundMethodVariable(self.function, args[0])
+        instance, cls = (tx.realize(v) for v in (*args, tx.wrap_constant(None))[:2])
+        if cls.is_constant() and cls.constant() is None:
+            cls = tx.call(tx.wrap_constant(type), [instance])
+        return self.descriptor.bind(None if instance.is_constant() and instance.constant() is None else instance, cls)
 
 
 # -- handlers ---------------------------------------------------------------------------------------------------------

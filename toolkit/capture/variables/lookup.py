@@ -109,7 +109,7 @@ def note_volatile(cls: type) -> None:
 def bind_to(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
     """What `instance.name` gives for `found` (`cls.name` if instance is None): `__get__` is run."""
     if found.written is not None:
-        return _bind_written(found.written, instance)
+        return found.written.bind(instance, cls)
     if type(found.raw) is functools.cached_property:
         return _bind_cached(tx, found, instance, cls)
     getter = getattr(type(found.raw), "__get__", None)
@@ -120,12 +120,6 @@ def bind_to(tx: Interpreter, found: Found, instance: VariableTracker | None, cls
         if isinstance(found.raw, kind):
             return rule(tx, found, instance, cls)
     return found.variable(tx) if getter is None else _bind_other(tx, found, instance, cls)
-
-
-def _bind_written(value: VariableTracker, instance: VariableTracker | None) -> VariableTracker:
-    from .functions import FunctionVariable
-
-    return BoundMethodVariable(value, instance) if isinstance(value, FunctionVariable) and instance is not None else value
 
 
 def _bind_function(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:

@@ -12,7 +12,7 @@ from ..source import AttrSource, Source
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .constant import ConstantVariable
 from .containers import TupleVariable
-from .functions import BinderVariable, dict_of, store_attrs
+from .functions import BinderVariable, BoundMethodVariable, dict_of, store_attrs
 from .rules import rule
 
 if TYPE_CHECKING:
@@ -109,6 +109,9 @@ class CachedFunctionVariable(VariableTracker):
             tx.guard(GuardKind.ID_IS, self.source, self.wrapper)
         return tx.fold(disabled(self.wrapper), *plain, **named)
 
+    def bind(self, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+        return self if instance is None else BoundMethodVariable(self, instance)
+
     def _inlined(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         before = tx.effects.count
         answer = tx.call(self.function, args, kwargs)
@@ -145,7 +148,12 @@ class MethodWrapperVariable(VariableTracker):
         return tx.call(self.function, args, kwargs)
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name == "__get__":
+            return BinderVariable(self)
         return self.function if name in ("__func__", "__wrapped__") else self.function.get_attr(tx, name)
+
+    def bind(self, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+        return self.function if self.kind is staticmethod else BoundMethodVariable(self.function, cls)
 
     def rebuild(self, out: Rebuilder) -> None:
         out.load_object(self.kind)
