@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
@@ -14,6 +16,7 @@ class Shell:
     def __init__(self) -> None:
         InteractiveShell.clear_instance()
         self.ip = InteractiveShell.instance(colors="nocolor")
+        atexit.unregister(self.ip.atexit_operations)  # each of a hundred shells would collect garbage at the end
         self.ip.history_manager.enabled = False
         self.ip.run_cell("%reset -f")
         self.ip.kernel = "a notebook's"

@@ -197,7 +197,7 @@ def _between(a: Group, b: Group) -> Group | None:
         if a in g.before:
             return g
         for earlier in g.before:
-            if earlier not in seen and earlier.last > a.first:
+            if earlier not in seen and earlier.level >= a.level:  # lower ones cannot follow `a`
                 seen.add(earlier)
                 todo.append(earlier)
         if len(seen) > WINDOW:
@@ -217,6 +217,7 @@ def fuse(a: FusedSchedulerNode, b: FusedSchedulerNode, plan: Alignment) -> Fused
         g.after = (g.after - {a, b}) | {fused}
     for g in fused.after:
         g.before = (g.before - {a, b}) | {fused}
+    fused.raise_level(max(a.level, b.level))
     return fused
 
 

@@ -124,7 +124,7 @@ def plain(expr: Expr) -> Expr:
 @dataclass(eq=False)
 class Group:
     """Common to kernels and extern calls: a point of the schedule's graph. `first` and `last` are the program places it spans; `before` and
-    `after` are the groups it must follow and precede directly."""
+    `after` are the groups it must follow and precede directly. Along them `level` never falls; it begins as the program place."""
 
     name: str
     first: int
@@ -133,6 +133,19 @@ class Group:
     writes: dict[str, list[Dep]] = field(default_factory=dict)
     before: set[Group] = field(default_factory=set)
     after: set[Group] = field(default_factory=set)
+    level: int = -1
+
+    def __post_init__(self) -> None:
+        self.level = max(self.level, self.first)
+
+    def raise_level(self, level: int) -> None:
+        """To at least `level`, with all that must follow."""
+        todo: list[Group] = [self]
+        while todo:
+            g = todo.pop()
+            if g.level < level:
+                g.level = level
+                todo.extend(g.after)
 
     def names(self) -> set[str]:
         """Every buffer it touches."""
