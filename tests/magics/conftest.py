@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -16,6 +17,15 @@ from notebook_shell import Shell
 import fuselab
 from fuselab.magics import bind
 from fuselab.toolkit import driver
+
+
+@pytest.fixture(scope="package", autouse=True)
+def earlier_tests_are_no_garbage():
+    """A new shell collects garbage, which takes a second among all that a thousand tests have left."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture
