@@ -88,6 +88,8 @@ def test_an_edited_kernel_is_checked_and_reverted(open_notebook, page):
     assert page.locator(".fl-bad-line").inner_text().strip() == str(line)
     page.keyboard.press("Shift+Enter")
     page.locator(".fl-button", has_text="Revert").focus()
+    page.wait_for_timeout(1000)  # rows that arrive meanwhile do not take the focus away
+    assert page.evaluate("document.activeElement.textContent") == "Revert"
     page.keyboard.press("b")
     page.keyboard.press("d")
     page.keyboard.press("d")

@@ -447,7 +447,10 @@ class Panel {
     const view = (this.views[this.tab] ??= this.make(this.tab));
     const body = view();
     this.empty = body === null;
-    this.page.replaceChildren(...[body ?? empty(EMPTY[this.tab])].flat());
+    const wanted = [body ?? empty(EMPTY[this.tab])].flat();
+    const there = [...this.page.childNodes];
+    // What is there already stays attached: moving an element takes the focus from it.
+    if (wanted.length !== there.length || wanted.some((el, i) => el !== there[i])) this.page.replaceChildren(...wanted);
   }
 
   make(name) {
