@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import fuselab
 
@@ -37,3 +40,17 @@ print([m for m in {hidden} if m in set(sys.modules) - before])
 def test_importing_the_toolkit_under_its_own_name_is_refused():
     done = subprocess.run([sys.executable, "-c", "import toolkit"], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "import fuselab" in done.stderr
+
+
+def test_no_name_is_defined_twice_in_one_scope():
+    """A second definition silently takes the place of the first one, also for those who call the first."""
+    top = Path(fuselab.toolkit.__file__).parent.parent
+    files = [p for room in ("toolkit", "magics", "widgets") for p in (top / room).rglob("*.py")]
+    twice = [f"{path.name}: {name}" for path in files for name in _twice(ast.parse(path.read_text()))]
+    assert len(files) > 100 and twice == []
+
+
+def _twice(tree: ast.Module) -> list[str]:
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef)]
+    names = [[n.name for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.decorator_list] for body in bodies]
+    return [name for scope in names for name, times in Counter(scope).items() if times > 1]

@@ -69,3 +69,10 @@ def test_training_on_the_gpu_gives_eager_gradients_in_bfloat16():
     net(x).float().square().mean().backward()
     for a, p in zip(mine, net.parameters(), strict=True):
         torch.testing.assert_close(a, p.grad, rtol=5e-2, atol=5e-3)
+
+
+def test_arguments_of_another_alignment_get_a_kernel_of_their_own():
+    f = fuselab.compile(lambda x: torch.relu(x * 2).sin(), dynamic=True)
+    base = torch.randn(4097, device="cuda")
+    for x in (base[:4096], base[1:], base[:4095], base[1:4000]):
+        torch.testing.assert_close(f(x), torch.relu(x * 2).sin())

@@ -237,13 +237,13 @@ def _interpreting(kernel: Kernel, function: Any, numel: Callable[..., int], bloc
                 function[((n + block - 1) // block,)](*args, XBLOCK=block, **{k: v for k, v in blocks.items() if k != "XBLOCK"})
         except Exception as error:
             if isinstance(error.__cause__, AssertionError):
-                raise _kind(str(error.__cause__))(str(error.__cause__)) from None
+                raise _eager_error(str(error.__cause__))(str(error.__cause__)) from None
             raise
 
     return launch
 
 
-def _kind(message: str) -> type[Exception]:
+def _eager_error(message: str) -> type[Exception]:
     return RuntimeError if message == OUT_OF_BOUNDS["gathered"] else IndexError
 
 
