@@ -33,7 +33,7 @@ CASES = {
 @pytest.mark.parametrize("block", [1024, 16])
 @pytest.mark.parametrize("name", CASES)
 def test_streamed_results_are_eagers(name, block, monkeypatch):
-    for constant, value in (("STREAMED", 1), ("LINES", 1), ("BLOCK", block), ("GRAIN", 500)):
+    for constant, value in (("STREAMED", 1), ("LINES", 1), ("BLOCK", block), ("GRAIN", 500), ("AHEAD", 1)):
         monkeypatch.setattr(tiling, constant, value)
     fn, *args = CASES[name]
     agrees(fn, *args, tolerance=1e-4 if args[0].dtype is torch.float32 else None)
@@ -48,3 +48,14 @@ def test_only_large_fresh_results_are_streamed(monkeypatch):
     assert "stream(" in program
     assert "empty_large(" in program
     assert "stream(" not in str(agrees(lambda x: x.add_(1), x.clone()).program)  # it was read: its lines are in the cache already
+
+
+@pytest.mark.parametrize("row", [131, 1500])
+def test_the_next_row_is_fetched_while_this_one_is_gone_over_again(row, monkeypatch):
+    x, w = r(33, row), r(row)
+    assert "ahead(" not in str(compiled(lambda x, w: F.layer_norm(x, (row,), w), x, w).program)  # it lies in the cache
+    monkeypatch.setattr(tiling, "AHEAD", x.numel())
+    for fn, tensors in ((lambda x, w: F.layer_norm(x, (row,), w), (x, w)), (lambda x: x.var(-1), (x,)), (lambda x: x.softmax(-1), (x,))):
+        assert str(agrees(fn, *tensors).program).count("ahead(") == 1  # not the weight, which every row reads
+    for fn in (lambda x: x.sum(-1), lambda x: x.exp()):
+        assert "ahead(" not in str(agrees(fn, x).program)  # gone over once: the processor foresees it

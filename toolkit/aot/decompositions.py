@@ -118,7 +118,7 @@ def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     if x.dim() == 0 or x.numel() == 0:
         return NotImplemented
     e = aten.exp(v - aten.amax(v, [dim], True))
-    return narrow(e / aten.sum(e, [dim], True), torch.float32 if half_to_float else x.dtype)
+    return narrow(e * aten.reciprocal(aten.sum(e, [dim], True)), torch.float32 if half_to_float else x.dtype)
 
 
 @row(aten._log_softmax.default)

@@ -62,8 +62,21 @@ class CppLoops(CppReductions):
                 stack.enter_context(self.out.block(f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {BLOCK})"))
                 self.out.line(f"const int64_t {v}e = long_min({v}b + {BLOCK}, {self.expr(n)});")
                 bounds, most = (f"{v}b", f"{v}e"), BLOCK
+            self._fetch_for(last, bounds)
             with self.past_cache(nodes, last, bounds, most), self.loops([last], "omp simd", {v: bounds}):
                 self.nodes(nodes)
+
+    def _fetch_for(self, last: Range, bounds: tuple[str, str]) -> None:
+        """While a block is worked on: the same of the next row, or in a kernel without rows what comes two blocks later."""
+        (v, _), (first, end) = last, bounds
+        count = end if first == "0" else f"{end} - {first}"
+        if self.group.is_reduction:
+            if self.fetching():
+                self.fetch_row(first, count)
+        elif first != "0":
+            self.fetch({v: symbol(first) + 2 * BLOCK}, count)
+        elif len(self.ranges) > 1:
+            self.fetch_row(first, count)
 
     def _strips(self) -> None:
         *outer, (v, n) = self.ranges
@@ -127,8 +140,8 @@ class CppLoops(CppReductions):
             self.out.line(f"{ctype(self.dtypes[name])} {name}[{elements}];")
 
     def _stages(self) -> None:
-        for stage, nodes in loops(self.group):
-            if stage % 2:
+        for self.stage, nodes in loops(self.group):
+            if self.stage % 2:
                 self._stage_over_r(nodes)
             elif self.tiling.form == "columns":
                 self._outer_columns(nodes)

@@ -112,6 +112,17 @@ class CppNest(CppMemory):
             count = end if first == "0" else f"{end} - {first}"
             self.out.line(f"stream(&{self.element(name, index.xreplace({v: start}))}, {name}, {count});")
 
+    def fetch(self, moved: dict[sympy.Symbol, Expr], count: str) -> None:
+        """Have `count` elements of each operand in `self.ahead` brought near: those of the innermost loop, with `moved` for variables."""
+        self.loop_names |= {s.name for e in moved.values() for s in e.free_symbols}
+        for name, index in self.ahead:
+            self.out.line(f"ahead(&{self.element(name, index.xreplace(moved))}, {count});")
+
+    def fetch_row(self, first: str, count: str) -> None:
+        """`fetch` from element `first` of the next row."""
+        (row, _), (v, _) = self.ranges[-2:]
+        self.fetch({row: row + 1, v: symbol(first) if first != "0" else sympy.Integer(0)}, count)
+
     def row_position(self) -> Expr:
         """The kernel's place in a row, counted in the order of the r loops."""
         total = sympy.Integer(0)

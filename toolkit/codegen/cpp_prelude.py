@@ -159,6 +159,10 @@ static inline void fence() {
   __builtin_ia32_sfence();
 #endif
 }
+// Brings elements near that are needed soon.
+template <class T> static inline void ahead(const T* from, long count) {
+  for (long i = 0; i < count * (long)sizeof(T); i += 64) __builtin_prefetch((const char*)from + i, 0, 2);
+}
 // to[c][r] = from[r][c], rows `to_step` and `from_step` apart; squares of 8 in registers.
 template <int size> struct bits_of;
 template <> struct bits_of<1> { typedef uint8_t type; };

@@ -25,12 +25,11 @@ from .cpp_accumulate import SCANS, Accumulator, accumulator
 from .cpp_nest import Bounds, CppNest
 from .cpp_ops import FLOATS, binary, cast, compute_dtype, zero
 from .cpp_prelude import C_TYPES
-from .tiling import LONG_ROW, PARTIAL, PARTIAL_ROWS, ROW_LANES
+from .tiling import LONG_ROW, PARTIAL, PARTIAL_ROWS, ROW_LANES, TWO_LOOPS
 from .walk import ATOM, COMPARISON, LANE, PRODUCT, SUM, UNARY, Written
 from .writer import Writer
 
 MOST_SHARES = 64
-TWO_LOOPS = ("welford", "argmax", "argmin")  # first the mean or the extreme, then what is measured from it
 
 
 def kind_of(node: SchedulerNode) -> str:
@@ -46,6 +45,7 @@ class CppReductions(CppNest):
     results: list[tuple[SchedulerNode, str, Expr, Written]]
     found: dict[SchedulerNode, Written]
     level: str
+    stage: int
     in_blocks: bool
     whole_bounds: Bounds
     row_bounds: tuple[str, str]
@@ -74,9 +74,22 @@ class CppReductions(CppNest):
             nest = wrap(nest, levels[depth - 1] if depth else "")
         self.out = before
         self.include_lanes()
+        if "_lanes" not in levels and self.fetching():
+            self.fetch_row("0", self.expr(self.r()[-1][1]))
         self._declare(self.out, "")
         self.out.include(nest)
         self._finish()
+
+    def fetching(self) -> bool:
+        """This is the loop over r that the next row is fetched in: the last one, if it goes by blocks or the row is short; else the last
+        reduction."""
+        if not self.ahead or not self.final:
+            return False
+        stages = {n: s for n, s in self.group.stages.items() if s % 2}
+        last = max(stages.values())
+        if hint(self.r()[-1][1], self.hints) >= LONG_ROW and not any(n.name in self.streamed for n, s in stages.items() if s == last):
+            last = max((s for n, s in stages.items() if kind_of(n)), default=0)
+        return self.stage == last
 
     def _sums_long(self, nodes: list[SchedulerNode]) -> bool:
         """A floating sum over so many elements that partial sums are wanted."""
@@ -159,11 +172,13 @@ class CppReductions(CppNest):
             out.line(f"for (int64_t j = 0; j < {lanes}; ++j) {a.combine.format(into, f'{a.name}{inner}[j]')}")
 
     def _by_lanes(self, nest: Writer, outer: str) -> Writer:
-        around = Writer()
+        around = self.out = Writer()
         v, (first, end) = self.r()[-1][0], self.row_bounds
         self._declare(around, "_lanes")
         with around.block(f"for (int64_t {v}l = {first}; {v}l < {end}; {v}l += {ROW_LANES})"):
             around.line(f"const int64_t {v}e = long_min({v}l + {ROW_LANES}, {end});")
+            if self.fetching():
+                self.fetch_row(f"{v}l", f"{v}e - {v}l")
             around.include(nest)
         self._combine(around, "_lanes", outer)
         return around

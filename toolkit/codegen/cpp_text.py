@@ -20,7 +20,7 @@ from ..scheduling.nodes import FusedSchedulerNode
 from ..shapes.text import cpp as index_text
 from .arguments import Arguments
 from .cpp_prelude import C_TYPES
-from .tiling import adds, choose, kept_rows, past_cache
+from .tiling import adds, ahead, choose, kept_rows, past_cache
 from .walk import INNERMOST, LANE, UNARY, Walker, Written, joined
 from .writer import Writer
 
@@ -49,6 +49,7 @@ class CppText(Arguments, Walker):
         self.internal = (group.internal - group.crossing) | self.kept
         self.streamed = past_cache(group, self.tiling.form, self.internal, hints)
         self.collected: dict[str, str] = {}  # results that are being collected for that: the element's place in the array
+        self.ahead = ahead(group, self.tiling.form, self.streamed, hints)
         self.renamed = {old: new for new, old in group.inplace.items()}
         self.buffers = {n.name: n.buffer for n in group.nodes}
         self.out = Writer()

@@ -36,6 +36,8 @@ ROW_LANES = 256  # partial results
 STREAMED = 32 << 20  # bytes from which a result is stored past the cache: most of it would not be there when it is read
 BLOCK = 1024  # elements that are collected before they are stored past the cache
 LINES = 256  # bytes in a row that are worth it
+AHEAD = 1 << 20  # elements of an operand from which what comes next is fetched early: less is in the caches already
+TWO_LOOPS = ("welford", "argmax", "argmin")  # reductions that find the mean or the extreme first, then what is measured from it
 _COSTLY = """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv
 lgamma hypot pow rand randn fmod remainder floordiv truncdiv"""
 COSTLY = frozenset(_COSTLY.split())
@@ -138,6 +140,30 @@ def past_cache(group: FusedSchedulerNode, form: Form, internal: frozenset[str], 
         if long and strides(write.index, (last,)) == (1,) and not _read_otherwise(group, node.name, write, group.stages[node]):
             found.add(node.name)
     return frozenset(found)
+
+
+def ahead(group: FusedSchedulerNode, form: Form, streamed: frozenset[str], hints: Hints) -> list[Access]:
+    """Reads whose next elements are fetched while these are worked on, as the processor does not foresee them: large operands that are read
+    one element after the other along the last loop, where results are stored past the cache or a row is gone over more than once."""
+    if not (streamed if form == "flat" else form == "rows" and len(group.domain.r) == 1 and _passes(group) > 1):
+        return []
+    found: dict[Access, None] = {}
+    variables, outer = group.domain.variables, len(group.domain.x) - 1
+    for node in group.nodes:
+        for dep, access in zip(node.reads, node.trace.reads, strict=True):
+            steps = None if dep.indirect or access.masked or dep.name in group.writes else strides(dep.index, variables)
+            if steps is None or steps[-1] != 1 or (form == "rows" and steps[outer] == 0):
+                continue
+            walked = product([n for n, s in zip(group.domain.sizes, steps, strict=True) if s != 0])
+            if hint(walked, hints) >= AHEAD:
+                found[(dep.name, dep.index)] = None
+    return list(found)
+
+
+def _passes(group: FusedSchedulerNode) -> int:
+    """Loops over r."""
+    stages = {group.stages[n] for n in group.nodes if group.stages[n] % 2}
+    return len(stages) + any(n.buffer.data.kind in TWO_LOOPS for n in group.nodes if n.is_reduction)
 
 
 def _read_otherwise(group: FusedSchedulerNode, name: str, write: MemoryDep, stage: int) -> bool:
