@@ -8,6 +8,7 @@ of every (x, r) stays in registers, or is computed again. This file has the fram
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -69,6 +70,7 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
         self.sizes: dict[str, None] = {}
         self.count: Counter[str] = Counter()
         self.at: dict[tuple[str, Expr, bool], sympy.Symbol] = {}
+        self.blocks = {"x", "r", "xmask", "rmask", *(v.name for v, _ in self.ranges)}  # names of what has a block's shape
         self.whole: list[str] = []  # blocks that divide their range, and have no mask
         self.extra: list[str] = []  # conditions of the masked bodies around
         self.inside_loop = self.asserts = self.again = False
@@ -196,8 +198,12 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
         self.out.line(text)
 
     def keep(self, value: Written) -> Written:
-        name = self.fresh("t")
+        return self._assigned(self.fresh("t"), value)
+
+    def _assigned(self, name: str, value: Written) -> Written:
         self.statement(f"{name} = {value.text}")
+        if not self.blocks.isdisjoint(re.findall(r"\w+", value.text)):
+            self.blocks.add(name)
         return Written(name, value.dtype)
 
     def named_as(self, name: str, value: Written) -> Written:
@@ -205,8 +211,7 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
         if self.count[name] or name in ("x", "r"):
             return self.keep(value)
         self.count[name] += 1
-        self.statement(f"{name} = {value.text}")
-        return Written(name, value.dtype)
+        return self._assigned(name, value)
 
     def mask(self, level: str = "") -> str:
         """The condition under which elements exist here."""
@@ -240,8 +245,7 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
 
     def _shaped(self, index: Expr) -> str:
         text = self.expr(index)
-        loops = {v for v, _ in self.ranges}
-        if any(s in loops or s.name.startswith("at") for s in index.free_symbols):
+        if any(s.name in self.blocks for s in index.free_symbols):
             return text
         return f"{text} + 0 * x" if index != 0 else "0 * x"
 
@@ -294,7 +298,7 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
             self.at[key] = variable = symbol(self.fresh("at"))
             value, limit = self.named(value), self.expr(size)
             wrapped = value.text if isinstance(check, str) else f"tl.where({value.text} < 0, {value.text} + {limit}, {value.text})"
-            self.statement(f"{variable} = {wrapped}")
+            self._assigned(variable.name, Written(wrapped, value.dtype))
             if check:
                 self._assert(f"(0 <= {variable}) & ({variable} < {limit})", OUT_OF_BOUNDS[check])
         return self.at[key]

@@ -46,7 +46,8 @@ def literal(value: float | int | bool, dtype: torch.dtype) -> str:
 
 
 def binary(sign: str, strength: int, a: Written, b: Written, dtype: torch.dtype | None = None) -> Written:
-    return Written(f"{a.at(strength)} {sign} {b.at(strength + 1)}", dtype or a.dtype, strength)
+    left = a.at(strength + (strength == COMPARISON))  # comparisons would chain
+    return Written(f"{left} {sign} {b.at(strength + 1)}", dtype or a.dtype, strength)
 
 
 def call(name: str, *args: Written, dtype: torch.dtype | None = None) -> Written:
