@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,7 +194,7 @@ class Pipeline:
         from .runtime.cache import find_program, keep_program
         from .runtime.program_key import program_key
 
-        key = program_key(gm, values, self.backend_of(values))
+        key = program_key(gm, values, self.backend_of(gm))
         program = find_program(key, gm.graph)
         if program is None:
             program = self.generate(gm, values)
@@ -208,11 +208,11 @@ class Pipeline:
         from .scheduling import schedule
 
         with stage("lower"):
-            lowered = lower(gm, values, self.backend_of(values))
+            lowered = lower(gm, values, self.backend_of(gm))
         with stage("schedule"):
             plan = schedule(lowered)
         with stage("generate"):
-            return generate(plan, self.backend_of(values), self.backend_on_cpu())
+            return generate(plan, self.backend_of(gm), self.backend_on_cpu())
 
     def load(self, program: Any) -> Callable[[list[Any]], list[Any]]:
         """Build the kernels and bind the wrapper to them."""
@@ -240,11 +240,11 @@ class Pipeline:
         """Of the CPU's kernels in a Triton program: C++, unless Triton is interpreted here."""
         return "cpp" if torch.cuda.is_available() and not self.options.triton_interpret else ""
 
-    def backend_of(self, values: Sequence[Any]) -> str:
+    def backend_of(self, gm: torch.fx.GraphModule) -> str:
+        """Triton where anything of the graph is on a GPU, be it only what it makes."""
         if self.backend != "auto":
             return str(self.backend)
-        on_gpu = any(isinstance(v, torch.Tensor) and v.device.type == "cuda" for v in values)
-        return "triton" if on_gpu else "cpp"
+        return "triton" if any(tensor.device.type == "cuda" for _, tensor in _tensors_of(gm)) else "cpp"
 
 
 # -- details ----------------------------------------------------------------------------------------------------------
@@ -256,12 +256,16 @@ def _graph_text(gm: torch.fx.GraphModule) -> str:
 
 def _strange_memory(gm: torch.fx.GraphModule) -> str:
     """What in an ATen graph has memory that no kernel of ours can address; "" if nothing."""
+    for node, tensor in _tensors_of(gm):
+        if tensor.device.type not in ("cpu", "cuda") or tensor.layout is not torch.strided:
+            return f"{node.name} is on {tensor.device.type}, layout {tensor.layout}"
+    return ""
+
+
+def _tensors_of(gm: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torch.Tensor]]:
     for node in gm.graph.nodes:
         value = node.meta.get("val")
-        for tensor in value if isinstance(value, (tuple, list)) else (value,):
-            if isinstance(tensor, torch.Tensor) and (tensor.device.type not in ("cpu", "cuda") or tensor.layout is not torch.strided):
-                return f"{node.name} is on {tensor.device.type}, layout {tensor.layout}"
-    return ""
+        yield from ((node, t) for t in (value if isinstance(value, (tuple, list)) else (value,)) if isinstance(t, torch.Tensor))
 
 
 def _options(backend: Backend, mode: str, changes: dict[str, Any] | Options | None) -> Options:

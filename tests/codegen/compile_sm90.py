@@ -37,6 +37,7 @@ PROGRAMS = {
     "gelu": (lambda x: F.gelu(x).bfloat16(), (33, 65)),
     "extremes": (lambda x: (x.argmax(-1), x.amin(0), x.var(-1), (x > 0).any(-1)), (33, 65)),
     "long extremes": (lambda x: (x.argmax(-1), x.var(-1), x.cumsum(-1)), (3, 9000)),
+    "bisection": (lambda x, y: torch.logical_xor(torch.bucketize(x, y) > 1, y[0] > 0), (33,), (65,)),
     "gather": (lambda x: x[(x[:, 0] > 0).long()] % 0.7 + torch.tanh(x) ** 1.5, (33, 65)),
 }
 

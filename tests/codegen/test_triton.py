@@ -35,6 +35,9 @@ CASES = {
     "functions of a math library": (lambda x: (x.tanh(), x.erf(), x.expm1(), x.abs().pow(3.3), x.atan()), lambda: (r(50),), 1),
     "padding and pooling": (lambda x: F.max_pool2d(F.pad(x, (1, 2, 3, 4)), 2), lambda: (r(2, 3, 8, 8),), None),
     "NaN goes through extremes": (lambda x: (x.amax(-1), x.clamp(min=0)), lambda: (torch.tensor([[1.0, float("nan"), 2.0], [1, 2, 3]]),), None),
+    "a comparison of comparisons": (lambda x, y: torch.logical_xor(x > 0, y), lambda: (r(40), r(40)), 1),
+    "bisection": (lambda x, y: torch.bucketize(x, y), lambda: (r(40), r(9).sort()[0]), 1),
+    "a sum of nothing": (lambda x: (x.sum(1), x.prod(1), x.logsumexp(1)), lambda: (r(3, 0),), None),
     "doubles": (lambda x: (x.exp() * 2).sum(-1), lambda: (r(3, 5).double(),), 1),
 }  # fmt: skip
 

@@ -76,3 +76,18 @@ def test_arguments_of_another_alignment_get_a_kernel_of_their_own():
     base = torch.randn(4097, device="cuda")
     for x in (base[:4096], base[1:], base[:4095], base[1:4000]):
         torch.testing.assert_close(f(x), torch.relu(x * 2).sin())
+
+
+@pytest.mark.parametrize("make", [lambda n: torch.zeros(n, 3, device="cuda"), lambda n: torch.arange(n, device="cuda") * 2,
+                                  lambda n: torch.linspace(0, 1, n, device="cuda").sin(), lambda n: torch.empty(0, n, device="cuda")])  # fmt: skip
+def test_tensors_made_on_the_gpu_from_numbers_alone(make):
+    torch.testing.assert_close(fuselab.compile(make)(5), make(5))
+
+
+def test_what_batch_norm_keeps_in_evaluation_is_as_in_eager():
+    x, mean, var = torch.randn(4, 3, 5, device="cuda"), torch.randn(3, device="cuda"), torch.rand(3, device="cuda")
+    for dtype in (torch.float32, torch.bfloat16):
+        args = (x.to(dtype), None, None, mean.to(dtype), var.to(dtype), False, 0.1, 1e-5)
+        found, expected = fuselab.compile(torch.native_batch_norm)(*args), torch.native_batch_norm(*args)
+        assert [t.dtype for t in found] == [t.dtype for t in expected]
+        torch.testing.assert_close(found, expected, rtol=2e-2, atol=1e-2)

@@ -271,7 +271,11 @@ def batch_norm_no_stats(x: Tensor, weight: Any, bias: Any, training: bool, momen
 def batch_norm_inference(
     x: Tensor, weight: Any, bias: Any, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float
 ) -> tuple[Tensor, ...]:
-    y = _batch_norm(x, weight, bias, wide(running_mean), aten.rsqrt(wide(running_var) + eps))
+    """What eager keeps beside the result depends on the device: on a GPU the statistics used, on the CPU nothing."""
+    mean, rstd = wide(running_mean), aten.rsqrt(wide(running_var) + eps)
+    y = _batch_norm(x, weight, bias, mean, rstd)
+    if x.device.type == "cuda":
+        return y, aten.clone(mean), rstd
     return y, *(aten.empty([0], dtype=x.dtype, device=x.device) for _ in range(2))
 
 

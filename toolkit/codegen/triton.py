@@ -142,7 +142,7 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
 
     def _bound(self, v: str, numel: Expr, block: int) -> str:
         """The name of the mask, or "" if every block is full."""
-        if is_constant(numel) and int(numel) % block == 0:
+        if is_constant(numel) and int(numel) > 0 and int(numel) % block == 0:
             self.whole.append(f"{v.upper()}BLOCK")
             return ""
         self.statement(f"{v}mask = {v} < {self.expr(numel)}")
