@@ -18,7 +18,7 @@ from fuselab.toolkit.events import CacheHit, CacheUnusable, KernelBuilt, KernelF
 from fuselab.toolkit.runtime import build_cpp, cache
 from fuselab.toolkit.runtime.artifact import load
 
-from ..codegen.compiled import compiled
+from ..codegen.compiled import agrees, compiled
 
 ROOT = Path(__file__).parents[2]
 
@@ -121,3 +121,22 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     assert cache.put(target, b"two")
     assert target.read_bytes() == b"two"
     assert os.listdir(target.parent) == ["b"]
+
+
+def test_products_are_built_once_for_all_programs_that_have_the_same_kinds(folder):
+    def first(x, w):
+        return torch.nn.functional.linear(x, w).relu()
+
+    def second(x, w, b):
+        y = (x * 2).softmax(-1)
+        return torch.nn.functional.linear(y, w), torch.nn.functional.linear(x, w, b)
+
+    x, w, b = torch.randn(200, 256), torch.randn(320, 256), torch.randn(320)
+    agrees(first, x, w, tolerance=1e-4)
+    assert len(list(folder.glob("cpp/*/*.so"))) == 2
+    with Recorder() as events:
+        agrees(lambda x, w: torch.nn.functional.linear(x, w).tanh(), torch.randn(300, 128), torch.randn(200, 128), tolerance=1e-4)
+    assert [e.cached for e in events.of(KernelBuilt)] == [False]
+    assert [e.kind for e in events.of(CacheHit)] == ["library"]
+    agrees(second, x, w, b, tolerance=1e-4)  # with and without a bias: two kinds in one library
+    assert len(list(folder.glob("cpp/*/*.so"))) == 5

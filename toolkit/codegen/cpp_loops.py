@@ -140,8 +140,9 @@ class CppLoops(CppReductions):
             self.out.line(f"{ctype(self.dtypes[name])} {name}[{elements}];")
 
     def _stages(self) -> None:
-        for self.stage, nodes in loops(self.group):
-            if self.stage % 2:
+        for stage, nodes in loops(self.group):
+            self.stage = stage
+            if stage % 2:
                 self._stage_over_r(nodes)
             elif self.tiling.form == "columns":
                 self._outer_columns(nodes)

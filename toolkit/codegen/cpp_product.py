@@ -261,7 +261,7 @@ def write_product(extern: ExternKernel, number: int, text: Callable[[sympy.Expr]
     w_stride = of_w.stride[0] if extern.out.way == "left" else of_w.stride[1]
     sizes = {"M": of_x.size[0], "N": of_w.size[1], "K": of_x.size[1], "x_stride": of_x.stride[0], "w_stride": w_stride}
     signature = (*tensors, Arg("out", extern.name, "out", extern.layout.dtype), *(Arg(n, text(v), "size") for n, v in sizes.items()))
-    return Kernel(name, "cpp", _source(extern, name, bool(bias)), signature, _origins(extern, name))
+    return Kernel(name, "cpp", _source(extern, name, bool(bias)), signature, _origins(extern, name), launch={"product": True})
 
 
 def _source(extern: ExternKernel, name: str, biased: bool) -> str:

@@ -70,7 +70,7 @@ def _products(schedule: Schedule, kernels: dict[str, Kernel], preludes: dict[str
             kernels[kernel.name] = found[id(group)] = kernel
             _tell(kernel, start)
     if found:
-        preludes["cpp"] = preludes.get("cpp", cpp_prelude.prelude(options.current().simd)) + cpp_product.PRELUDE
+        preludes.setdefault("cpp", BACKENDS["cpp"].prelude())
     return found
 
 

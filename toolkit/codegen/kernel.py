@@ -45,7 +45,7 @@ class Kernel:
     signature     arguments in call order: tensors, then sizes
     nodes         the loops it computes in execution order, for the reference evaluator (empty if the program came from the disk cache)
     line_origins  line of `source` (from 1) -> provenance ids of the loop nodes that line computes
-    launch        what the backend needs to launch it, JSON-able: Triton's grid, block sizes, warps; nothing for C++
+    launch        what the backend needs to build and launch it, JSON-able: Triton's grid, block sizes, warps; for C++ that it is a product
     """
 
     name: str

@@ -26,6 +26,7 @@ import torch
 
 from .. import options
 from ..codegen.cpp_prelude import vector_functions
+from ..codegen.cpp_product import PRELUDE as PRODUCTS
 from ..codegen.cpp_special import INCLUDE, includes
 from ..codegen.kernel import Kernel
 from ..errors import KernelBuildFailed, NoCompiler
@@ -71,9 +72,9 @@ def load(kernels: Sequence[Kernel], prelude: str) -> dict[str, Launch]:
     except (NoCompiler, KernelBuildFailed) as error:
         emit(KernelFailed(names=names, backend="cpp", error=str(error), source=error.source))
         raise
-    cached = all(was for _, was in libraries.values())
+    cached = all(was for _, _, was in libraries.values())
     emit(KernelBuilt(names=names, backend="cpp", cached=cached, seconds=time.perf_counter() - start))
-    built = {shapes[k.name]: (libraries[k.name][0], k.name) for k in unlike}
+    built = {shapes[k.name]: libraries[k.name][:2] for k in unlike}
     return {k.name: _launch(k, *built[shapes[k.name]]) for k in kernels}
 
 
@@ -84,17 +85,33 @@ def shape(kernel: Kernel) -> str:
     return _NAMED.sub(lambda m: numbers.setdefault(m.group(), f"_{len(numbers)}"), text)
 
 
-def _libraries_of(kernels: Sequence[Kernel], prelude: str) -> dict[str, tuple[ctypes.CDLL, bool]]:
-    """Kernel name -> (its library, whether that was built before)."""
-    units = min(os.cpu_count() or 1, -(-len(kernels) // MOST_IN_ONE)) or 1
-    parts = [kernels[i::units] for i in range(units)]
-    sources = ["\n".join([prelude, *(k.source for k in part)]) for part in parts]
-    if units == 1:
-        found = [library_of(sources[0])]
+def _libraries_of(kernels: Sequence[Kernel], prelude: str) -> dict[str, tuple[ctypes.CDLL, str, bool]]:
+    """Kernel name -> (its library, its name there, whether the library was built before)."""
+    units = _units(kernels, prelude)
+    if len(units) == 1:
+        found = [library_of(units[0][0])]
     else:
-        with ThreadPoolExecutor(units) as pool:
-            found = list(pool.map(lambda job: job[0].run(library_of, job[1]), [(contextvars.copy_context(), s) for s in sources]))
-    return {k.name: library for part, library in zip(parts, found, strict=True) for k in part}
+        with ThreadPoolExecutor(len(units)) as pool:
+            found = list(pool.map(lambda job: job[0].run(library_of, job[1]), [(contextvars.copy_context(), s) for s, _ in units]))
+    return {name: (library, symbol, was) for (library, was), (_, names) in zip(found, units, strict=True) for name, symbol in names.items()}
+
+
+def _units(kernels: Sequence[Kernel], prelude: str) -> list[tuple[str, dict[str, str]]]:
+    """Translation units, each as its source and its kernels: name -> name there.
+
+    Products take the compiler longer than most programs' other kernels together, and there are few kinds of them. They have a unit of their
+    own, where the names do not tell of the program: the next program of the same kinds finds it built."""
+    products = sorted((k for k in kernels if k.launch), key=shape)
+    others = [k for k in kernels if not k.launch]
+    count = min(os.cpu_count() or 1, -(-len(others) // MOST_IN_ONE)) or int(not products)
+    units = []
+    for part in (others[i::count] for i in range(count)):
+        units.append(("\n".join([prelude, *(k.source for k in part)]), {k.name: k.name for k in part}))
+    if products:
+        names = {k.name: f"product_{i}" for i, k in enumerate(products)}
+        sources = [k.source.replace(f" {k.name}(", f" {names[k.name]}(") for k in products]
+        units.append(("\n".join([prelude + PRODUCTS, *sources]), names))
+    return units
 
 
 def _launch(kernel: Kernel, library: ctypes.CDLL, symbol: str) -> Launch:
