@@ -348,10 +348,7 @@ def without_saved_tensor_hooks() -> Iterator[None]:
             _autograd._push_saved_tensors_default_hooks(*removed.pop())
 
 
-# The C functions behind public Python ones: guards call them before every run.
-any_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled
-deterministic: Callable[[], bool] = torch._C._get_deterministic_algorithms
-matmul_precision: Callable[[], str] = torch._C._get_float32_matmul_precision
+any_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled  # no public function asks for all devices at once
 
 # What shape guards of ShapeEnv may call, next to Python's own operators.
 SHAPE_FUNCTIONS: dict[str, Any] = {

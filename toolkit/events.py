@@ -31,7 +31,7 @@ _lock = threading.Lock()
 class Event:
     """`compile_id` numbers the compilation of one frame (0: none); `seconds` is what the thing took; `when` is time.time()."""
 
-    compile_id: int = field(default_factory=lambda: _compile_id.get())
+    compile_id: int = field(default_factory=_compile_id.get)
     seconds: float = 0.0
     when: float = field(default_factory=time.time)
 

@@ -1,10 +1,15 @@
 """torch's own functions in traced code: nodes, constants, breaks."""
 
+import contextlib
+import functools
+
 import pytest
 import torch
 import torch.nn.functional as F
 from eager import Captured, check
 from torch import Tensor
+
+import fuselab
 
 x = torch.randn(3, 4)
 
@@ -168,3 +173,69 @@ def test_a_loss_whose_fake_kernel_has_another_shape_breaks():
         return F.multilabel_margin_loss(x * 2, y, reduction="none") + 1, F.multilabel_margin_loss(x[None], y[None], reduction="none")
 
     check(fn, torch.randn(4), torch.tensor([3, 0, -1, 1]), graphs=None, breaks=None)
+
+
+@contextlib.contextmanager
+def _set(change, value, before):
+    change(value)
+    try:
+        yield
+    finally:
+        change(before)
+
+
+QUESTIONS = {
+    "inference mode": (lambda x: x * 2 if torch.is_inference_mode_enabled() else x * 3, torch.inference_mode),
+    "deterministic": (
+        lambda x: x * 2 if torch.are_deterministic_algorithms_enabled() else x * 3,
+        lambda: _set(torch.use_deterministic_algorithms, True, False),
+    ),
+    "threads": (
+        lambda x: x * torch.get_num_threads(),
+        lambda: _set(torch.set_num_threads, torch.get_num_threads() + 1, torch.get_num_threads()),
+    ),
+    "precision": (
+        lambda x: x * 2 if torch.get_float32_matmul_precision() == "high" else x * 3,
+        lambda: _set(torch.set_float32_matmul_precision, "high", torch.get_float32_matmul_precision()),
+    ),
+    "attention": (
+        lambda x: x * 2 if torch.backends.cuda.flash_sdp_enabled() else x * 3,
+        lambda: _set(torch.backends.cuda.enable_flash_sdp, False, True),
+    ),
+    "anomaly": (lambda x: x * 2 if torch.is_anomaly_enabled() else x * 3, lambda: torch.autograd.set_detect_anomaly(True)),
+    "types": (
+        lambda x: x * 2 if torch.result_type(1, 0.5) is torch.float64 else x * 3,
+        lambda: _set(torch.set_default_dtype, torch.float64, torch.float32),
+    ),
+    "autocast of another device": (
+        lambda x: x * 2 if torch.is_autocast_enabled("cuda") else x * 3,
+        lambda: _set(functools.partial(torch.set_autocast_enabled, "cuda"), True, False),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.parametrize("name", list(QUESTIONS))
+def test_what_torch_says_of_its_state_holds_for_calls_in_that_state(name):
+    fn, changed = QUESTIONS[name]
+    compiled, x = fuselab.compile(fn, backend="eager"), torch.ones(2)
+    for _ in range(2):
+        assert torch.equal(compiled(x), fn(x))
+        with changed():
+            assert torch.equal(compiled(x), fn(x))
+    assert len(compiled.graphs) == 2
+
+
+def test_what_torch_says_inside_a_block_that_changes_it_needs_no_second_capture():
+    def fn(x):
+        with torch.no_grad():
+            y = x * (2 if torch.is_grad_enabled() else 3)
+        return y * (2 if torch.is_grad_enabled() else 3)
+
+    compiled, x = fuselab.compile(fn, backend="eager"), torch.ones(2)
+    for _ in range(3):
+        assert torch.equal(compiled(x), fn(x))
+    assert len(compiled.graphs) == 1
+    with torch.no_grad():
+        assert torch.equal(compiled(x), fn(x))
+    assert len(compiled.graphs) == 2

@@ -21,12 +21,12 @@ static const char *const access_names[A_COUNT] = {
     "call_method", "own_cell",
 };
 
-enum { C_TYPE_IS, C_ID_IS, C_ID_IS_NOT, C_TRUE, C_FALSE, C_EQUALS, C_LENGTH, C_KEYS, C_CONTAINS, C_LACKS, C_HAS_ATTR, C_LACKS_ATTR,
-       C_SUBCLASS, C_CALL, C_SAME_ITEMS, C_WATCH, C_RANGE, C_KEEP, C_INT, C_ALIVE, C_REF_IS, C_COUNT };
+enum { C_TYPE_IS, C_ID_IS, C_ID_IS_NOT, C_EQUALS, C_LENGTH, C_KEYS, C_CONTAINS, C_LACKS, C_LACKS_ATTR,
+       C_CALL, C_SAME_ITEMS, C_WATCH, C_KEEP, C_INT, C_ALIVE, C_REF_IS, C_COUNT };
 
 static const char *const check_names[C_COUNT] = {
-    "type_is", "id_is", "id_is_not", "true", "false", "equals", "length", "keys", "contains", "lacks", "has_attr", "lacks_attr",
-    "subclass", "call", "same_items", "watch", "range", "keep", "int", "alive", "ref_is",
+    "type_is", "id_is", "id_is_not", "equals", "length", "keys", "contains", "lacks", "lacks_attr",
+    "call", "same_items", "watch", "keep", "int", "alive", "ref_is",
 };
 
 enum { L_HELD, L_TENSORS, L_SAME, L_DISTINCT, L_STATE, L_SHAPE, L_CALL, L_COUNT };
@@ -238,13 +238,6 @@ static Py_ssize_t length_of(PyObject *v) {
     return PyDict_CheckExact(v) ? PyDict_GET_SIZE(v) : PyObject_Size(v);
 }
 
-static int in_range(PyObject *v, PyObject *bounds) {
-    if (!PyLong_CheckExact(v)) return 0;
-    PyObject *low = PyTuple_GET_ITEM(bounds, 0), *high = PyTuple_GET_ITEM(bounds, 1);
-    int holds = low == Py_None ? 1 : PyObject_RichCompareBool(low, v, Py_LE);
-    return holds == 1 && high != Py_None ? PyObject_RichCompareBool(v, high, Py_LE) : holds;
-}
-
 static int keep_int(Run *run, const Check *c, PyObject *v) {
     int overflow = 0;
     if (!PyLong_CheckExact(v)) return 0;
@@ -269,20 +262,15 @@ static int check_value(Run *run, const Check *c, PyObject *v) {
     case C_TYPE_IS: return (PyObject *)Py_TYPE(v) == c->operand;
     case C_ID_IS: return v == c->operand;
     case C_ID_IS_NOT: return v != c->operand;
-    case C_TRUE: return PyObject_IsTrue(v);
-    case C_FALSE: return inverted(PyObject_IsTrue(v));
     case C_EQUALS: return same_constant(v, c->operand);
     case C_LENGTH: { Py_ssize_t n = length_of(v); return n < 0 ? -1 : n == c->slot; }
     case C_KEYS: return keys_are(v, c->operand);
     case C_CONTAINS: return contains(v, c->operand);
     case C_LACKS: return inverted(contains(v, c->operand));
-    case C_HAS_ATTR: return has_attr(v, c->operand);
     case C_LACKS_ATTR: return inverted(has_attr(v, c->operand));
-    case C_SUBCLASS: return PyObject_IsSubclass(v, c->operand);
     case C_CALL: return truth_of_call(PyObject_CallOneArg(c->operand, v));
     case C_SAME_ITEMS: return same_objects(v, c->operand);
     case C_WATCH: return watch_holds((Watch *)c->operand);
-    case C_RANGE: return in_range(v, c->operand);
     case C_KEEP: Py_XSETREF(run->slots[c->slot], Py_NewRef(v)); return 1;
     case C_INT: return keep_int(run, c, v);
     case C_REF_IS: return is_target(v, c->operand);
@@ -395,7 +383,7 @@ static int parse_checks(Node *n, PyObject *checks) {
         Check *c = &n->checks[i];
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(checks, i), "iOni", &c->op, &c->operand, &c->slot, &c->guard)) return -1;
         if (c->op == C_WATCH && !Py_IS_TYPE(c->operand, &WatchType)) return refuse("a Watch is needed");
-        if ((c->op == C_KEYS || c->op == C_RANGE) && !PyTuple_Check(c->operand)) return refuse("a tuple is needed");
+        if (c->op == C_KEYS && !PyTuple_Check(c->operand)) return refuse("a tuple is needed");
     }
     return 0;
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from .. import _torch
 from ..provenance import UserLine
 from .source import Source
 
@@ -25,13 +26,10 @@ class GuardKind(Enum):
     TYPE_IS = auto()  # exactly - type
     ID_IS = auto()  # this object - object
     NONE_IS = auto()  # is None, or is not - bool
-    BOOL_IS = auto()  # truth value - bool
     CONSTANT_EQUALS = auto()  # same type and same value, NaN is NaN, -0.0 is not 0.0, deep in tuples - constant
     SAME_OBJECT = auto()  # is the object another source gives - Source
     DISTINCT_OBJECT = auto()  # is not - Source
-    HAS_ATTR = auto()  # - name
     LACKS_ATTR = auto()  # - name
-    SUBCLASS_OF = auto()  # source is a class - type
     WEAKREF_ALIVE = auto()  # source is a weak reference - None
     CALLABLE = auto()  # - Predicate
     # containers
@@ -42,29 +40,17 @@ class GuardKind(Enum):
     DICT_UNCHANGED = auto()  # no store into this dict since - the dict
     # functions and classes
     FUNCTION_CODE_IS = auto()  # function.__code__ - code
-    CLOSURE_IS = auto()  # function.__closure__ holds these cells - tuple of cells, or None
     DEFAULTS_ARE = auto()  # function.__defaults__ has the same objects - tuple, or None
     CLASS_UNCHANGED = auto()  # no attribute of the class or its bases was set since - type
     # numbers
-    INT_RANGE = auto()  # low <= int <= high (None: open) - (low, high)
     SHAPE = auto()  # an expression over sizes; source is the first symbol's - ShapeCheck
     # tensors
     TENSOR_MATCH = auto()  # type, dtype, device, sizes, strides, requires_grad, dispatch keys - TensorSpec
-    TENSOR_ALIAS = auto()  # same tensor object - Source
     NO_ALIAS = auto()  # tensors are pairwise distinct objects - tuple[Source, ...] (the first is `source`)
     OVERLAP = auto()  # storages overlap exactly so - OverlapSpec
-    GRAD_IS_NONE = auto()  # tensor.grad is None - bool
     # state of torch (source is None)
-    GRAD_MODE = auto()  # - bool
-    INFERENCE_MODE = auto()  # - bool
+    STATE = auto()  # what torch says when asked - Answer
     AUTOCAST = auto()  # (device type, enabled, dtype) - tuple
-    DETERMINISTIC = auto()  # torch.are_deterministic_algorithms_enabled() - bool
-    DEFAULT_DTYPE = auto()  # - torch.dtype
-    DEFAULT_DEVICE = auto()  # - torch.device
-    NUM_THREADS = auto()  # - int
-    MATMUL_PRECISION = auto()  # torch.get_float32_matmul_precision() - str
-    TORCH_FUNCTION_MODE = auto()  # depth of the stack of torch function modes - int
-    TORCH_DISPATCH_MODE = auto()  # depth of the stack of torch dispatch modes - int
     # whole modules
     MODULE_STATE = auto()  # an nn.Module and the submodules touched: attributes, parameters, buffers, hooks - ModuleSpec
 
@@ -94,6 +80,38 @@ class Failure:
     @property
     def relied_on(self) -> str:
         return str(self.guard.where or "")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What torch said about its own state: `read(*arguments)` gave `value`."""
+
+    read: Callable[..., Any]
+    value: Any
+    arguments: tuple[Any, ...] = ()
+
+    @staticmethod
+    def to(read: Callable[..., Any], *arguments: Any) -> Answer:
+        """The answer now."""
+        return Answer(read, read(*arguments), arguments)
+
+    def now(self) -> Any:
+        return self.read(*self.arguments)
+
+    def text(self, value: Any) -> str:
+        """`grad mode off`, `is_autocast_enabled('cuda') on`."""
+        asked = STATE_NAMES.get(self.read) or f"{self.read.__name__}({', '.join(map(repr, self.arguments))})"
+        return f"{asked} {('on' if value else 'off') if isinstance(value, bool) else value}"
+
+
+# The questions that every graph, or many, depend on, in the user's words.
+STATE_NAMES: dict[Callable[..., Any], str] = {
+    torch.is_grad_enabled: "grad mode", torch.is_inference_mode_enabled: "inference mode", torch.get_default_dtype: "default dtype",
+    torch.get_default_device: "default device", torch.get_num_threads: "threads",
+    torch.are_deterministic_algorithms_enabled: "deterministic algorithms",
+    torch.get_float32_matmul_precision: "float32 matmul precision",
+    _torch.torch_function_depth: "torch function modes", _torch.torch_dispatch_depth: "torch dispatch modes",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

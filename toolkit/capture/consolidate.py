@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 Module = torch.nn.Module
 K = GuardKind
 # What the identity of the value settles, or its equality if it is a number or a string.
-_IDENTITY = frozenset((K.TYPE_IS, K.ID_IS, K.NONE_IS, K.HAS_ATTR))
+_IDENTITY = frozenset((K.TYPE_IS, K.ID_IS, K.NONE_IS))
 _OF_DICTS = frozenset((K.LENGTH_IS, K.DICT_KEYS_ARE, K.DICT_LACKS, K.DICT_CONTAINS, K.TYPE_IS, K.ID_IS))
 _READ_ONLY = ("__globals__", "__closure__")
 _PLAIN = (bool, int, float, str, type(None))

@@ -118,6 +118,8 @@ class GraphBuilder:
         if example is None:  # done for its effect
             self.node(kind, target, in_args, in_kwargs, None)
         if _is_plain(example):
+            if kind == "call_function" and example is not None and not in_kwargs and all(map(_is_plain, in_args)):
+                self.trace.relies_on_state(target, *in_args)
             return tx.wrap_constant(example)
         same = self.tensor_of(example) if isinstance(example, torch.Tensor) else None
         node = self.node(kind, target, in_args, in_kwargs, example)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .assumptions import Failure, Guard, GuardKind, OverlapSpec, Predicate, ShapeCheck, TensorSpec, Weakly
+from .assumptions import Answer, Failure, Guard, GuardKind, OverlapSpec, Predicate, ShapeCheck, TensorSpec, Weakly
 from .checks import CHECKS, describe
 from .constants import short
 from .modules import ClassSpec, DictSpec, ModuleSpec
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .hook import FrameView
 
 __all__ = [
-    "ClassSpec", "DictSpec", "Failure", "Guard", "GuardKind", "GuardSet", "ModuleSpec", "OverlapSpec", "Predicate", "ShapeCheck",
+    "Answer", "ClassSpec", "DictSpec", "Failure", "Guard", "GuardKind", "GuardSet", "ModuleSpec", "OverlapSpec", "Predicate", "ShapeCheck",
     "TensorSpec",
 ]  # fmt: skip
 
@@ -99,6 +99,8 @@ def _failure(guard: Guard, frame: FrameView) -> Failure | None:
 
 def _key(expected: Any) -> object:
     """Equal keys only for expectations that mean the same (1 and True and 1.0 do not)."""
+    if isinstance(expected, Answer):
+        return expected.read, _key(expected.arguments), _key(expected.value)
     if isinstance(expected, Source | TensorSpec | ShapeCheck | OverlapSpec):
         return expected
     if type(expected) in (int, str, bool, bytes, type(None)):

@@ -37,7 +37,7 @@ from ..events import (
     stages,
 )
 from . import _frame
-from .guards import Failure, Guard, GuardKind, GuardSet
+from .guards import Answer, Failure, Guard, GuardKind, GuardSet
 from .skipfiles import look_around, verdict
 
 disabled = _frame.disabled
@@ -305,12 +305,12 @@ def _guard_modes(guards: GuardSet) -> None:
 
     Tensor guards see modes for dispatch themselves, in the dispatch keys.
     """
-    depth = _torch.torch_function_depth()
-    guards.add(Guard(GuardKind.TORCH_FUNCTION_MODE, None, depth))
-    if depth:
-        guards.add(Guard(GuardKind.DEFAULT_DEVICE, None, torch.get_default_device()))
+    depth = Answer.to(_torch.torch_function_depth)
+    guards.add(Guard(GuardKind.STATE, None, depth))
+    if depth.value:
+        guards.add(Guard(GuardKind.STATE, None, Answer.to(torch.get_default_device)))
     if not any(g.kind is GuardKind.TENSOR_MATCH for g in guards):
-        guards.add(Guard(GuardKind.TORCH_DISPATCH_MODE, None, 0))
+        guards.add(Guard(GuardKind.STATE, None, Answer(_torch.torch_dispatch_depth, 0)))
 
 
 def _skipped(code: types.CodeType, reason: str) -> FrameSkipped:

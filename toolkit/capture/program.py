@@ -16,7 +16,7 @@ import torch
 
 from .. import _torch
 from . import _frame
-from .assumptions import Guard, GuardKind, ShapeCheck, TensorSpec, Weakly
+from .assumptions import Answer, Guard, GuardKind, ShapeCheck, TensorSpec, Weakly
 from .checks import overlap_groups, shape_function
 from .shape_program import NotCompiled, instructions
 from .source import ConstSource, LocalSource, Source, Step
@@ -30,25 +30,12 @@ K = GuardKind
 
 _SIMPLE: dict[GuardKind, str] = {
     K.TYPE_IS: "type_is", K.CONSTANT_EQUALS: "equals", K.DICT_KEYS_ARE: "keys", K.DICT_CONTAINS: "contains",
-    K.DICT_LACKS: "lacks", K.HAS_ATTR: "has_attr", K.LACKS_ATTR: "lacks_attr", K.SUBCLASS_OF: "subclass", K.INT_RANGE: "range",
-    K.WEAKREF_ALIVE: "alive",
+    K.DICT_LACKS: "lacks", K.LACKS_ATTR: "lacks_attr", K.WEAKREF_ALIVE: "alive",
 }  # fmt: skip
 # Checks on a part of the source's value: the further steps, then the check.
 _ON_A_PART: dict[GuardKind, tuple[Step, str]] = {
     K.FUNCTION_CODE_IS: (("code", None), "id_is"),
     K.DEFAULTS_ARE: (("defaults", None), "same_items"),
-    K.CLOSURE_IS: (("cells", None), "same_items"),
-}
-_STATE: dict[GuardKind, Callable[[], Any]] = {
-    K.GRAD_MODE: torch.is_grad_enabled,
-    K.INFERENCE_MODE: torch.is_inference_mode_enabled,
-    K.DETERMINISTIC: _torch.deterministic,
-    K.DEFAULT_DTYPE: torch.get_default_dtype,
-    K.DEFAULT_DEVICE: torch.get_default_device,
-    K.NUM_THREADS: torch.get_num_threads,
-    K.MATMUL_PRECISION: _torch.matmul_precision,
-    K.TORCH_FUNCTION_MODE: _torch.torch_function_depth,
-    K.TORCH_DISPATCH_MODE: _torch.torch_dispatch_depth,
 }
 
 
@@ -107,10 +94,8 @@ class Builder:
 
     def add(self, guard: Guard, number: int) -> None:
         kind, source, expected = guard.kind, guard.source, guard.expected
-        if kind in _STATE:
-            self.finish("state", number, (_STATE[kind], expected))
-        elif source is None:
-            self.autocast(expected, number)
+        if source is None:
+            self.state(expected, number) if kind is K.STATE else self.autocast(expected, number)
         elif kind in _SIMPLE:
             self.check(self.place(source, number), _SIMPLE[kind], expected, number)
         elif kind in _ON_A_PART:
@@ -131,23 +116,14 @@ class Builder:
     def none_is(self, source: Source, expected: bool, number: int) -> None:
         self.check(self.place(source, number), "id_is" if expected else "id_is_not", None, number)
 
-    def bool_is(self, source: Source, expected: bool, number: int) -> None:
-        self.check(self.place(source, number), "true" if expected else "false", None, number)
-
     def length_is(self, source: Source, expected: int, number: int) -> None:
         self.check(self.place(source, number), "length", None, number, expected)
 
     def callable(self, source: Source, expected: Any, number: int) -> None:
         self.check(self.place(source, number), "call", expected.function, number)
 
-    def grad_is_none(self, source: Source, expected: bool, number: int) -> None:
-        grad = self.place(source, number).child(("attr", "grad"), -1, number)
-        self.check(grad, "id_is" if expected else "id_is_not", None, number)
-
     def same_object(self, source: Source, other: Source, number: int) -> None:
         self.finish("same", number, a=self.keep(source, number), b=self.keep(other, number))
-
-    tensor_alias = same_object
 
     def distinct_object(self, source: Source, other: Source, number: int) -> None:
         if self.is_fresh(source) or self.is_fresh(other):
@@ -171,6 +147,12 @@ class Builder:
     def many(self, sources: tuple[Source, ...], function: Callable[..., bool], number: int) -> None:
         slots = [self.keep(s, number) for s in sources]
         self.finish("call", number, lambda *kept: function(*(kept[i] for i in slots)))
+
+    def state(self, expected: Answer, number: int) -> None:
+        if len(expected.arguments) > 1:
+            self.finish("state", number, (expected.now, expected.value))
+        else:
+            self.finish("state", number, (expected.read, expected.value, *expected.arguments))
 
     def autocast(self, expected: Row, number: int) -> None:
         device, enabled, dtype = expected

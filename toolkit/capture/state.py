@@ -44,6 +44,19 @@ class TorchState:
             nesting = torch.autocast_decrement_nesting()
 
 
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """The block runs in this state."""
+        before = TorchState.now()
+        if before != self:
+            self.restore()
+        try:
+            yield
+        finally:
+            if before != self:
+                before.restore()
+
+
 @contextlib.contextmanager
 def preserved_state() -> Iterator[None]:
     """Whatever the block does to grad mode and autocast is undone at its end."""

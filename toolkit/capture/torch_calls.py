@@ -57,28 +57,28 @@ ALWAYS: dict[Any, Any] = {
     torch._C._functorch.is_functorch_wrapped_tensor: False,
     torch._C._len_torch_function_stack: 0,
     torch._C._is_torch_function_enabled: True,
-    torch.is_warn_always_enabled: False,
     torch._C._log_api_usage_once: None,
 }
 if hasattr(torch.fx, "_symbolic_trace"):
     ALWAYS[torch.fx._symbolic_trace.is_fx_tracing] = False
 
-# Questions to torch whose answer is folded, on constant arguments. Those about its mutable state are guarded by `Trace.torch_guards`.
+# What torch answers the same way for as long as the process lives, on constant arguments.
 FOLDED: frozenset[Any] = frozenset({
-    torch.finfo, torch.iinfo, torch.device, torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype,
-    torch.promote_types, torch.can_cast,
+    torch.finfo, torch.iinfo, torch.device, torch.promote_types, torch.can_cast, torch.typename, torch.get_device_module,
+    torch.cuda.is_available, torch.cuda.device_count, torch.cuda.get_device_capability, torch.cuda.is_bf16_supported,
+    torch.cuda.get_device_name, torch.backends.cudnn.is_available, torch.backends.mps.is_available, torch.backends.mps.is_built,
+    torch.xpu.is_available, torch.distributed.is_available, torch.amp.is_autocast_available,
+})  # fmt: skip
+
+# Questions about the state of torch, which a program may change between two calls: the answer is folded, and guarded.
+ASKED: frozenset[Any] = frozenset({
+    torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype, torch.is_warn_always_enabled,
     torch.is_autocast_enabled, torch.get_autocast_dtype, torch.is_autocast_cache_enabled, torch.get_autocast_gpu_dtype,
-    torch.get_autocast_cpu_dtype,
-    torch.are_deterministic_algorithms_enabled, torch.cuda.is_available, torch.cuda.device_count, torch.cuda.current_device,
-    torch.get_num_threads, torch.backends.cudnn.is_available,
-    torch.backends.mps.is_available, torch.backends.mps.is_built, torch.xpu.is_available, torch.cuda.get_device_capability,
-    torch.cuda.is_bf16_supported,
-    torch.get_float32_matmul_precision, torch.typename, torch.backends.cuda.flash_sdp_enabled,
-    torch.backends.cuda.mem_efficient_sdp_enabled,
-    torch.backends.cuda.math_sdp_enabled, torch._C._get_cudnn_enabled, torch.is_deterministic_algorithms_warn_only_enabled,
-    torch.get_device_module,
-    torch._C._get_autograd_fallback_mode, torch.cuda.get_device_name, torch.distributed.is_available, torch.distributed.is_initialized,
-    torch.amp.is_autocast_available, torch._C._is_any_autocast_enabled,
+    torch.get_autocast_cpu_dtype, torch._C._is_any_autocast_enabled, torch.are_deterministic_algorithms_enabled,
+    torch.is_deterministic_algorithms_warn_only_enabled, torch.get_float32_matmul_precision, torch.get_num_threads,
+    torch.cuda.current_device, torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.mem_efficient_sdp_enabled,
+    torch.backends.cuda.math_sdp_enabled, torch._C._get_cudnn_enabled, torch._C._get_autograd_fallback_mode,
+    torch.distributed.is_initialized,
 })  # fmt: skip
 
 # -- questions about one tensor -------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def nodes() -> dict[int, Any]:
             found[id(value)] = value
     for base in torch.Tensor.__mro__[1:-1]:
         found |= {id(v): v for n, v in vars(base).items() if isinstance(v, METHOD_KINDS)}
-    found |= {id(v): v for v in (*ALWAYS, *FOLDED, *BREAKS, *RULES, *TENSOR_QUESTIONS, torch._C._set_grad_enabled)}
+    found |= {id(v): v for v in (*ALWAYS, *FOLDED, *ASKED, *BREAKS, *RULES, *TENSOR_QUESTIONS, torch._C._set_grad_enabled)}
     return found
 
 
@@ -242,6 +242,8 @@ def rule_of(function: Any) -> Rule | None:
             return lambda tx, args, kwargs: tx.break_graph(*BREAKS[function])
         if function in FOLDED:
             return functools.partial(fold, function)
+        if function in ASKED:
+            return functools.partial(ask, function)
         if function in TENSOR_QUESTIONS:
             return functools.partial(ask_tensor, TENSOR_QUESTIONS[function])
     except TypeError:  # not hashable: not in a table
@@ -254,6 +256,13 @@ def fold(function: Any, tx: Interpreter, args: Args, kwargs: Kwargs) -> Variable
     if not all(v.is_constant() for v in values):
         return tx.break_graph("unsupported-call", f"{name_of(function)} is called with values that are not known while tracing")
     return tx.fold(function, *[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()})
+
+
+def ask(function: Any, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    answer = fold(function, tx, args, kwargs)
+    asked = functools.partial(function, **{k: v.constant() for k, v in kwargs.items()}) if kwargs else function
+    tx.trace.relies_on_state(asked, *[a.constant() for a in args])
+    return answer
 
 
 def ask_tensor(name: str, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:

@@ -9,6 +9,7 @@ import functools
 import os
 import sysconfig
 import weakref
+from collections.abc import Callable
 from types import CodeType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import torch
 
 from .. import shapes
 from ..provenance import UserLine
-from .assumptions import Guard, GuardKind, OverlapSpec, ShapeCheck
+from .assumptions import Answer, Guard, GuardKind, OverlapSpec, ShapeCheck
 from .breaks import SkipFrame
 from .checks import overlap_groups
 from .effects import Effects
@@ -148,12 +149,18 @@ class Trace:
 
     def torch_guards(self) -> None:
         """What a graph relies on besides its inputs: the state of torch, and how inputs alias."""
-        self.guards.add(Guard(GuardKind.GRAD_MODE, None, self.grad_at_start))
-        self.guards.add(Guard(GuardKind.DEFAULT_DTYPE, None, torch.get_default_dtype()))
+        self.guards.add(Guard(GuardKind.STATE, None, Answer(torch.is_grad_enabled, self.grad_at_start)))
+        self.guards.add(Guard(GuardKind.STATE, None, Answer.to(torch.get_default_dtype)))
         devices = {"cpu"} | {i.value.device.type for i in self.graph.inputs if isinstance(i.value, torch.Tensor)}
         for device, enabled, dtype in self.state_at_start.autocast:
             if device in devices:
                 self.guards.add(Guard(GuardKind.AUTOCAST, None, (device, enabled, dtype)))
+
+    def relies_on_state(self, read: Callable[..., Any], *arguments: Any) -> None:
+        """The program was told what `read(*arguments)` says of torch's state. What it says when the frame begins is guarded: what the
+        trace itself has changed since is the same in every run."""
+        with self.state_at_start.again():
+            self.guards.add(Guard(GuardKind.STATE, None, Answer.to(read, *arguments), self.line()))
 
     def object_guards(self) -> None:
         """An object that the trace changed must stay apart from others of its class: under one identity the changes would meet."""

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 _NAMES = {number: name for name, number in _frame.CHECK.items()}
-_SLOW = {_frame.CHECK[name] for name in ("call", "has_attr", "lacks_attr", "subclass", "watch")}
+_SLOW = {_frame.CHECK[name] for name in ("call", "lacks_attr", "watch")}
 _BY_IDENTITY = ("id_is", "id_is_not", "ref_is")
-_BY_VALUE = ("type_is", "equals", "true", "false")
+_BY_VALUE = ("type_is", "equals")
 _OF_KEYS = ("keys", "contains", "lacks", "length")
 # Neither the type nor the value of these can change while the object is the same.
 _FIXED = (
