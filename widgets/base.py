@@ -6,9 +6,11 @@ thread or, while a cell runs, on one of the kernel's subshell threads: they take
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,7 @@ class Live(anywidget.AnyWidget):  # type: ignore[misc]
         self.on_msg(self._receive)
         self._sender = threading.Thread(target=self._send_batches, name="fuselab-panel", daemon=True)
         self._sender.start()
+        _live.add(self)
 
     def pending(self) -> dict[str, Any] | None:
         """The next message, or None. Called on the sender's thread."""
@@ -61,11 +64,15 @@ class Live(anywidget.AnyWidget):  # type: ignore[misc]
         raise NotImplementedError
 
     def close(self) -> None:
+        self.stop()
+        super().close()
+
+    def stop(self) -> None:
+        """Nothing leaves any more."""
         self._closing = True
         self._ready.set()
         if threading.current_thread() is not self._sender:
             self._sender.join(timeout=1)
-        super().close()
 
     def _send_batches(self) -> None:
         while not self._closing:
@@ -97,3 +104,13 @@ class Live(anywidget.AnyWidget):  # type: ignore[misc]
             answer = {"kind": "outcome", "action": content["kind"], "ok": False, "text": f"{type(error).__name__}: {error}"}
         if answer is not None:
             self.send({"key": content.get("key"), **answer})
+
+
+_live: weakref.WeakSet[Live] = weakref.WeakSet()
+
+
+@atexit.register
+def stop_all() -> None:
+    """Before the kernel's sockets close, which a message under way would complain about."""
+    for live in tuple(_live):
+        live.stop()

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from fuselab.toolkit import events
+from fuselab.widgets import base
 from fuselab.widgets.panel import Panel
 from fuselab.widgets.store import Store
 
@@ -137,4 +138,9 @@ def test_its_text_stands_beside_it(panel):
 
 def test_closing_ends_its_thread(panel):
     panel.close()
+    assert not panel._sender.is_alive()
+
+
+def test_nothing_is_sent_while_the_interpreter_exits(panel):
+    base.stop_all()
     assert not panel._sender.is_alive()
