@@ -23,7 +23,11 @@ from torch._C._dynamo.guards import TensorGuards  # checks many tensors in one C
 from torch._decomp import get_decompositions, global_decomposition_table  # decompositions and meta functions by op
 from torch._functorch import config as fake_settings  # what torch's fake mode reads its settings from
 from torch._guards import SLoc, Source  # where a shape guard came from; what a symbol stands for (both are plain records)
-from torch._higher_order_ops.associative_scan import associative_scan  # a prototype without a public name yet; models import it from here
+from torch._higher_order_ops.associative_scan import associative_scan  # prototypes without public names yet; models import them from here
+from torch._higher_order_ops.map import map_impl
+from torch._higher_order_ops.scan import scan_op
+from torch._higher_order_ops.utils import _maybe_compile_and_run_fn as run_or_compile  # what those call the operators through
+from torch._higher_order_ops.while_loop import while_loop_op
 from torch._logging import trace_structured
 from torch._subclasses.fake_tensor import (  # tensors without data: the trace's values, and what they cannot answer
     DataDependentOutputException,
@@ -323,6 +327,15 @@ def obstacle() -> str:
     if not names and torch.jit.is_tracing():
         names = ["torch.jit.trace"]
     return names[0] if names else ""
+
+
+_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded  # which layers of the dispatcher this thread is below: no public reader
+_ABOVE_PYTHON, _AUTOGRAD = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode, torch._C.DispatchKey.AutogradCPU
+
+
+def below_dispatch() -> bool:
+    """Does the caller run inside an operation (`__torch_dispatch__`, the kernel of a custom operator), where autograd is off for good?"""
+    return _excluded(_ABOVE_PYTHON) or (_excluded(_AUTOGRAD) and not torch.is_inference_mode_enabled())
 
 
 _autograd = torch._C._autograd  # the stack of hooks of torch.autograd.graph.saved_tensors_hooks has no public reader

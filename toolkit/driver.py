@@ -41,6 +41,7 @@ from .lowering.image_layout import images_channels_last
 from .lowering.patterns import rewritten, torch_rows
 from .options import Options
 from .provenance import trail
+from .regions import NotApart, compile_parts, has_regions
 from .report import Report
 from .report.words import with_places
 from .verification import Verdict
@@ -162,6 +163,15 @@ class Pipeline:
             return gm.forward
         with stage("aot"), opts.using(self.options):
             try:
+                return compile_parts(gm, self.compile_part) if has_regions(gm) else self.compile_part(gm, example_inputs)
+            except NotApart as refused:
+                emit(FellBack(op="the whole graph", reason=str(refused)))
+                return gm.forward
+
+    def compile_part(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        """A graph without control flow."""
+        with opts.using(self.options):
+            try:
                 better = images_channels_last(rewritten(gm, torch_rows()))
                 return aot.compile(better, example_inputs, self.compile_aten, options=self.options)
             except aot.CannotTrace as refused:
@@ -255,11 +265,16 @@ def _graph_text(gm: torch.fx.GraphModule) -> str:
 
 
 def _strange_memory(gm: torch.fx.GraphModule) -> str:
-    """What in an ATen graph has memory that no kernel of ours can address; "" if nothing."""
+    """What in an ATen graph no kernel of ours can read: memory elsewhere, numbers that an operator of the user's gives; "" if nothing."""
     for node, tensor in _tensors_of(gm):
         if tensor.device.type not in ("cpu", "cuda") or tensor.layout is not torch.strided:
             return f"{node.name} is on {tensor.device.type}, layout {tensor.layout}"
-    return ""
+    numbers = (n for n in gm.graph.nodes if isinstance(n.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool))
+    return next((f"{n.name} is a number that only its operator knows" for n in numbers if _is_users(n.target)), "")
+
+
+def _is_users(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target.namespace not in ("aten", "prims")
 
 
 def _tensors_of(gm: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torch.Tensor]]:

@@ -1,7 +1,7 @@
-"""torch.cond in a graph: both branches are computed and torch.where selects.
+"""torch.cond in a graph: a choice between two regions; within a transform of torch.func, where one call stands for many, a selection.
 
-The branches are functions of their operands alone and give tensors alike (torch.cond demands it), so that the values are right. Gradients
-would not be (a NaN of the branch not taken would go through), nor random numbers: then the graph breaks.
+A selection computes both branches and takes from each by torch.where. The values are right; gradients would not be (a NaN of the branch not
+taken would go through), nor random numbers: then the graph breaks.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from . import regions, transforms
 from .variables.base import Args, Kwargs, VariableTracker
 from .variables.constant import ConstantVariable
 from .variables.containers import SequenceVariable
@@ -29,6 +30,12 @@ def cond(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     operands = tx.unpack(named["operands"]) if "operands" in named else []
     if not isinstance(predicate, TensorVariable):
         return tx.call(named["true_fn" if tx.truth(predicate) else "false_fn"], operands)
+    if not transforms.active():
+        return regions.cond(tx, predicate, [named["true_fn"], named["false_fn"]], operands)
+    return _selection(tx, predicate, named, operands)
+
+
+def _selection(tx: Interpreter, predicate: TensorVariable, named: Kwargs, operands: Args) -> VariableTracker:
     before = tx.graph.operations()
     yes, no = (tx.call(named[which], operands) for which in ("true_fn", "false_fn"))
     if any(_is_random(node) for node in list(tx.graph.fx.nodes)[-(tx.graph.operations() - before) :]):

@@ -19,6 +19,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from .assumptions import Guard, GuardKind
 from .guards import GuardSet
@@ -74,6 +75,14 @@ class Namespace:
 def _is_solid(value: Any) -> bool:
     """May compiled code hold it: nothing that keeps data alive?"""
     return isinstance(value, (FunctionType, type, ModuleType, BuiltinFunctionType, *_PLAIN))
+
+
+def _is_open(module: Module) -> bool:
+    """Are its tables plain dicts of tensors that are there: it is not a scripted module, nor a lazy one before its first call?"""
+    tables = [module.__dict__.get(table) for table in TABLES]
+    if not all(isinstance(table, dict | None) for table in tables):
+        return False
+    return not any(is_lazy(tensor) for table in tables[:2] if table for tensor in table.values())
 
 
 class Consolidation:
@@ -139,6 +148,8 @@ class Consolidation:
         """A module whose dicts the module guard covers."""
         value = self.value(source)
         if not isinstance(value, Module) or id(value) in self.restless or value in self.history.restless or isinstance(source, ConstSource):
+            return False
+        if not _is_open(value):
             return False
         root = self._root(source)
         if root is source and not self.history.may_pin(source.text(), value):

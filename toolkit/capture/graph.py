@@ -74,6 +74,7 @@ class GraphBuilder:
         self.inputs: list[GraphInput] = []
         self._tensors: dict[int, VariableTracker] = {}  # id of a fake tensor -> its tracker: x.add_(1) is x
         self._last_placeholder: torch.fx.Node | None = None
+        self.parts: dict[str, torch.fx.GraphModule] = {}  # graphs that nodes of the graph run
         self.unwatched: list[tuple[Any, int]] = []  # tensors whose `.data` was read, and their version then
 
     # -- inputs -------------------------------------------------------------------------------------------------------
@@ -158,12 +159,20 @@ class GraphBuilder:
 
         return result_variable(self.trace.current, node, example)
 
+    def part(self, name: str, module: torch.fx.GraphModule) -> torch.fx.Node:
+        """The node that stands for `module` as an argument."""
+        taken = f"{name}_{len(self.parts)}"
+        self.parts[taken] = module
+        return self.node("get_attr", taken, (), {}, None)
+
     def item(self, node: torch.fx.Node, index: int, example: Any) -> torch.fx.Node:
         return self.node("call_function", operator.getitem, (node, index), {}, example)
 
     def _note(self, node: torch.fx.Node, example: Any) -> None:
         lines = self.trace.user_lines()
         node.meta["example_value"] = example
+        if isinstance(example, torch.Tensor):
+            node.meta["needs_grad"] = example.requires_grad  # when it was made: an in-place operation may change it
         node.meta["lines"] = lines
         node.meta["origin"] = trail.add("graph", node.name, [trail.line(lines[0])] if lines else [])
 
@@ -189,7 +198,8 @@ class GraphBuilder:
             if given.written and given.value.is_inference() and not torch.is_inference_mode_enabled():
                 raise SkipFrame("an inference tensor is changed in place, which eager refuses")
             given.restore(self.trace.fake)
-        return torch.fx.GraphModule({}, self.fx)
+        held = {n.target for n in self.fx.nodes if n.op == "get_attr"}
+        return torch.fx.GraphModule({name: part for name, part in self.parts.items() if name in held}, self.fx)
 
 
 def is_held_by_module(source: Source, value: Any) -> bool:

@@ -148,6 +148,8 @@ class Cache(_frame.Cache):
         made: int,
     ) -> Any:
         """`miss`, by a compiler that can rely on Python."""
+        if _torch.below_dispatch():
+            return NotImplemented
         watcher = _torch.obstacle()
         if watcher:
             emit(_skipped(code, f"{watcher} is active and sees every operation"))

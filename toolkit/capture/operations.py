@@ -156,7 +156,7 @@ class Operations:
             if answer is None:
                 answer = one.compare(self, symbol, other)  # type: ignore[arg-type]
         if answer is None and op in ("==", "!="):
-            answer = self.wrap_constant((left is right) == (op == "=="))
+            answer = self.wrap_constant(self.is_same(left, right) == (op == "=="))
         if answer is None:
             self._no_operator(op, left, right)
         return answer

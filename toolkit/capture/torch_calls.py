@@ -151,6 +151,12 @@ class TorchVariable(VariableTracker):
     def key(self, tx: Interpreter) -> Any:
         return self.function
 
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        """By Python: a method-wrapper is made anew each time it is read, and equal to its like."""
+        if op not in ("==", "!=") or not isinstance(other, TorchVariable):
+            return None
+        return ConstantVariable((self.function == other.function) == (op == "=="))
+
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         from .source import AttrSource, ConstSource
 

@@ -3,13 +3,14 @@
 from . import text
 from .env import FakeMode, SizeOf, SymbolicEnv, at, fake_mode, scope
 from .guards import ShapeGuard, bounds, check, deferred, expr, guards, hint, known, simplified, specialise, symbols
-from .inputs import fakify, size_symbol, storage_of
+from .inputs import another, fakify, size_symbol, storage_of
 
 __all__ = [
     "FakeMode",
     "ShapeGuard",
     "SizeOf",
     "SymbolicEnv",
+    "another",
     "at",
     "bounds",
     "check",

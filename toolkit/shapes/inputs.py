@@ -39,6 +39,14 @@ def fakify(
         return like_autograd(fake, tensor)
 
 
+def another(fake: FakeTensor) -> FakeTensor:
+    """A fake in the same memory and without a history, as an input of a trace of its own."""
+    with fake.fake_mode, torch.no_grad():
+        made = fake.detach()
+    made._fuselab_storage = storage_of(fake)
+    return like_autograd(made, fake)
+
+
 def storage_of(tensor: torch.Tensor) -> int:
     """A key that inputs which share memory have in common (the real storage's, for a fake made here)."""
     key = getattr(tensor, "_fuselab_storage", None)

@@ -242,10 +242,17 @@ def is_instance(tx: Interpreter, value: VariableTracker, classes: VariableTracke
     return tx.wrap_constant(any(_is_one(tx, value, cls) for cls in flat_classes(tx, classes)))
 
 
+# Tensors of any class that carry the mark are instances too, say the metaclasses.
+_MARKS = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is_buffer"}
+
+
 def _is_one(tx: Interpreter, value: VariableTracker, cls: type) -> bool:
     kind = value.python_type()
     if kind is cls:
         return True
+    mark = _MARKS.get(cls)
+    if mark is not None and issubclass(kind, torch.Tensor):
+        return value.has_attr(tx, mark) and tx.truth(value.get_attr(tx, mark))
     check = getattr(type(cls), "__instancecheck__", None)
     if isinstance(check, types.FunctionType) and not isinstance(cls, abc.ABCMeta) and not cls.__module__.startswith("torch"):
         method = BoundMethodVariable(tx.wrap_constant(check), tx.wrap_constant(cls))

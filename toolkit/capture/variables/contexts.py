@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import torch_calls
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Kwargs, NotConstant, VariableTracker
 from .rules import rule
+from .shape import SymbolicVariable
 from .user_defined import UserObjectVariable
 
 if TYPE_CHECKING:
@@ -45,16 +46,22 @@ def changes_state(function: Callable[..., Any]) -> torch_calls.Rule:
     """Call it for real, for the rest of the trace, and put it into the graph."""
 
     def rule(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        values = [tx.realize(a) for a in (*args, *kwargs.values())]
-        if not all(v.is_constant() for v in values):
+        try:
+            plain = [_number_or_constant(tx, a) for a in args]
+            named = {k: _number_or_constant(tx, v) for k, v in kwargs.items()}
+        except NotConstant:
             tx.break_graph("unsupported-context", f"{torch_calls.name_of(function)} is called with a value that is not known while tracing")
-        plain = [tx.realize(a).constant() for a in args]
-        named = {k: tx.realize(v).constant() for k, v in kwargs.items()}
         result = tx.fold(function, *plain, **named)
         tx.graph.node("call_function", function, tuple(plain), named, result.constant())
         return result
 
     return rule
+
+
+def _number_or_constant(tx: Interpreter, value: VariableTracker) -> Any:
+    """A size that varies is relied on: what is opened for a size of 3 is for 3."""
+    value = tx.realize(value)
+    return value.number(tx) if isinstance(value, SymbolicVariable) else value.constant()
 
 
 _STATE = (

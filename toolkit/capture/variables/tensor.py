@@ -12,6 +12,7 @@ import torch
 from ... import _torch, shapes
 from ..._torch import FakeTensor
 from ...events import DimensionMadeDynamic, emit
+from ..breaks import BreakGraph
 from ..effects import DELETED
 from ..guards import GuardKind, TensorSpec
 from ..source import AttrSource
@@ -83,6 +84,7 @@ class TensorVariable(VariableTracker):
         return self.kind
 
     def proxy(self, tx: Interpreter) -> Any:
+        refuse_gone(self.node)
         return self.node
 
     def key(self, tx: Interpreter) -> Hashable:
@@ -224,6 +226,7 @@ class TensorVariable(VariableTracker):
     # -- coming back ------------------------------------------------------------------------------------------------------------
 
     def rebuild(self, out: Rebuilder) -> None:
+        refuse_gone(self.node)
         out.graph_output(self.node)
 
     def replay(self, out: Rebuilder) -> None:
@@ -231,6 +234,12 @@ class TensorVariable(VariableTracker):
             out.value(value)
             out.value(self)
             out.emit.store_attr(name)
+
+
+def refuse_gone(node: torch.fx.Node) -> None:
+    """A value of a region of the graph is seen in that region only."""
+    if node._erased:
+        raise BreakGraph("side-effect", "what a function given to torch.cond or a loop makes is used outside of it")
 
 
 class TensorMethodVariable(VariableTracker):

@@ -1,0 +1,195 @@
+"""Control flow that stays in a graph: what its nodes run, and how a graph with such nodes is compiled part by part.
+
+Autograd goes through them as through any Python: each part has its own backward. So values, gradients and random numbers are eager's.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from . import shapes
+
+Run = Callable[..., Sequence[Any]]
+
+
+def choose(yes: Run, no: Run, predicate: Any, operands: Sequence[Any]) -> tuple[Any, ...]:
+    """torch.cond. The operands that only the other branch uses get gradients too, zeros."""
+    results = (yes if predicate else no)(*operands)
+    asking = [o for o in operands if isinstance(o, torch.Tensor) and o.requires_grad] if torch.is_grad_enabled() else ()
+    return _AlsoOf.apply(len(results), *results, *asking) if asking else tuple(results)
+
+
+class _AlsoOf(torch.autograd.Function):
+    """The first `count` arguments, as results of all."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Any) -> tuple[Any, ...]:
+        ctx.others = [(t.shape, t.dtype, t.device) for t in tensors[count:]]
+        ctx.set_materialize_grads(False)
+        results = tuple(t.view_as(t) for t in tensors[:count])
+        ctx.mark_non_differentiable(*(r for r, t in zip(results, tensors, strict=False) if not t.requires_grad))
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        return (None, *grads, *(torch.zeros(shape, dtype=dtype, device=device) for shape, dtype, device in ctx.others))
+
+
+def repeat(test: Run, body: Run, carried: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
+    """while_loop."""
+    while test(*carried, *operands)[0]:
+        carried = body(*carried, *operands)
+    return tuple(carried)
+
+
+def over_slices(body: Run, carried: Sequence[Any], xs: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
+    """scan and map: what is carried at the end, then all other results, stacked."""
+    collected: list[Sequence[Any]] = []
+    for slices in zip(*(x.unbind(0) for x in xs), strict=True):
+        results = body(*carried, *slices, *operands)
+        collected.append(results[len(carried) :])
+        carried = results[: len(carried)]
+    return (*carried, *(torch.stack(list(ys)) for ys in zip(*collected, strict=True)))
+
+
+def given(value: Any) -> Any:
+    """Stands for what a region is given anew each time; it never runs."""
+    return value
+
+
+class NotApart(Exception):
+    """The graph cannot be compiled part by part."""
+
+
+RUNS = (choose, repeat, over_slices)
+
+
+def has_regions(gm: GraphModule) -> bool:
+    return any(n.target in RUNS for n in gm.graph.nodes if n.op == "call_function")
+
+
+# -- part by part -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Step:
+    """Something that runs: `values[i]` for i in `takes` in, results to `gives`. `drops` are not needed any more."""
+
+    run: Callable[..., Any]
+    takes: list[Node]
+    gives: list[Node]
+    drops: list[Node]
+
+
+def compile_parts(gm: GraphModule, compile_graph: Callable[[GraphModule, list[Any]], Run]) -> Run:
+    """`gm` with every run of ordinary nodes, and every region, compiled by `compile_graph`."""
+    _refuse(gm.graph)
+    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    output = next(n for n in gm.graph.nodes if n.op == "output")
+    steps = [_step(gm, part, compile_graph) for part in _parts(gm.graph)]
+    _note_drops(steps, set(output.all_input_nodes))
+
+    def run(*inputs: Any) -> list[Any]:
+        env: dict[Node, Any] = dict(zip(placeholders, inputs, strict=True))
+        for step in steps:
+            env.update(zip(step.gives, step.run(*[env[n] for n in step.takes]), strict=True))
+            for node in step.drops:
+                del env[node]
+        return list(torch.fx.node.map_arg(output.args[0], env.__getitem__))
+
+    return run
+
+
+def _refuse(graph: Graph) -> None:
+    """What spans several parts: a state of torch that is set, a tensor that asks for gradients only later."""
+    for node in graph.nodes:
+        example = node.meta.get("example_value")
+        if node.op == "call_function" and example is None and not node.all_input_nodes:
+            raise NotApart(f"{getattr(node.target, '__name__', node.target)} is called around control flow")
+        if isinstance(example, torch.Tensor) and node.op != "placeholder" and node.meta.get("needs_grad") != example.requires_grad:
+            raise NotApart(f"{node.name} needs gradients after an in-place operation")
+
+
+def _parts(graph: Graph) -> Iterator[list[Node]]:
+    """Nodes that run together; a node with regions is alone."""
+    part: list[Node] = []
+    for node in graph.nodes:
+        if node.op in ("placeholder", "output", "get_attr") or _is_result(node):
+            continue
+        if node.op == "call_function" and node.target in RUNS:
+            if part:
+                yield part
+            yield [node]
+            part = []
+        else:
+            part.append(node)
+    if part:
+        yield part
+
+
+def _is_result(node: Node) -> bool:
+    """One of the results of a region."""
+    return node.target is operator.getitem and isinstance(node.args[0], Node) and node.args[0].target in RUNS
+
+
+def _step(gm: GraphModule, part: list[Node], compile_graph: Callable[[GraphModule, list[Any]], Run]) -> Step:
+    if part[0].target in RUNS:
+        return _region(gm, part[0], compile_graph)
+    inside = set(part)
+    takes = list(dict.fromkeys(n for node in part for n in node.all_input_nodes if n not in inside))
+    gives = [n for n in part if any(user not in inside for user in n.users)]
+    graph, moved = Graph(), {}
+    for node in takes:
+        moved[node] = graph.placeholder(node.name)
+        moved[node].meta = dict(node.meta)
+    for node in part:
+        moved[node] = graph.node_copy(node, moved.__getitem__)
+    graph.output(tuple(moved[n] for n in gives))
+    module = GraphModule({}, graph)
+    module.meta.update(gm.meta)
+    return Step(_apart(module, compile_graph), takes, gives, [])
+
+
+def _region(gm: GraphModule, node: Node, compile_graph: Callable[[GraphModule, list[Any]], Run]) -> Step:
+    held = [a for a in node.args if isinstance(a, Node) and a.op == "get_attr"]
+    runs = [_compiled(getattr(gm, str(a.target)), compile_graph) for a in held]
+    rest = node.args[len(held) :]
+    takes = list(dict.fromkeys(n for n in node.all_input_nodes if n not in held))
+
+    gives = list(node.users)
+
+    def run(*values: Any) -> list[Any]:
+        env = dict(zip(takes, values, strict=True))
+        results = node.target(*runs, *torch.fx.node.map_arg(rest, env.__getitem__))  # type: ignore[operator]
+        return [results[n.args[1]] for n in gives]
+
+    return Step(run, takes, gives, [])
+
+
+def _compiled(module: GraphModule, compile_graph: Callable[[GraphModule, list[Any]], Run]) -> Run:
+    if has_regions(module):
+        return compile_parts(module, compile_graph)
+    return _apart(module, compile_graph)
+
+
+def _apart(module: GraphModule, compile_graph: Callable[[GraphModule, list[Any]], Run]) -> Run:
+    """With inputs that have no history: that is in another part."""
+    inputs = [n for n in module.graph.nodes if n.op == "placeholder"]
+    for node in inputs:
+        if isinstance(node.meta["example_value"], torch.Tensor):
+            node.meta["example_value"] = shapes.another(node.meta["example_value"])
+    return compile_graph(module, [n.meta["example_value"] for n in inputs])
+
+
+def _note_drops(steps: list[Step], kept: set[Node]) -> None:
+    seen = set(kept)
+    for step in reversed(steps):
+        unseen = [n for n in dict.fromkeys([*step.gives, *step.takes]) if n not in seen]
+        step.drops = unseen
+        seen.update(unseen)
