@@ -404,8 +404,12 @@ __all__ = [
     "fake_settings",
     "free_unbacked_symbols",
     "get_decompositions",
+    "map_impl",
     "nested",
     "no_translation_validation",
+    "run_or_compile",
+    "scan_op",
     "settle_structured_log",
     "spare_dynamo_import",
+    "while_loop_op",
 ]

@@ -266,6 +266,7 @@ def _graph_text(gm: torch.fx.GraphModule) -> str:
 
 def _strange_memory(gm: torch.fx.GraphModule) -> str:
     """What in an ATen graph no kernel of ours can read: memory elsewhere, numbers that an operator of the user's gives; "" if nothing."""
+    """What in an ATen graph no kernel of ours can read: memory elsewhere, numbers that an operator of the user's gives; "" if nothing."""
     for node, tensor in _tensors_of(gm):
         if tensor.device.type not in ("cpu", "cuda") or tensor.layout is not torch.strided:
             return f"{node.name} is on {tensor.device.type}, layout {tensor.layout}"
