@@ -7,7 +7,7 @@
     python -m tests.cases.sweep further                 HuggingFace architectures outside that list; also further_timm, further_tv, generate
     ... --jobs 2 --timeout 300 --json results.json --peer
 
-A row: ok or what differs; graphs, breaks, kernels, fallbacks, seconds to the first result; with --peer "breaks ours / torch.compile's", the
+Values that differ from eager are judged by the same model in float64: what is about as near to that as eager is, is ok, and said. A row: ok or what differs; graphs, breaks, kernels, fallbacks, seconds to the first result; with --peer "breaks ours / torch.compile's", the
 latter counted by its own counter under backend="eager". The parent imports the libraries once and forks for each case.
 """
 
@@ -27,9 +27,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 Row = dict[str, Any]
 with_peer = False
+ROUNDINGS = 4  # sums in another order
 
 
 def flat(out: Any) -> list[torch.Tensor]:
@@ -59,7 +61,8 @@ def facts(f: Any, seconds: float) -> Row:
 
     events = f._fuselab_call._fuselab_history.events if hasattr(f, "_fuselab_call") else f._fuselab_history.events
     broken = [f"[{b.id}] {b.reason} ({os.path.basename(b.file)}:{b.line})" for b in f.breaks]
-    failures = [f"{e.stage}: {e.error}"[:300] for e in events if isinstance(e, InternalFailure)] + [e.error[:300] for e in events if isinstance(e, KernelFailed)]
+    failures = [f"failure {e.stage}: {e.error}"[:300] for e in events if isinstance(e, InternalFailure)]
+    failures += [f"build of {', '.join(e.names[:2])}: {e.error}"[:300] for e in events if isinstance(e, KernelFailed)]
     fallbacks = sorted({e.op for e in events if isinstance(e, FellBack)})
     return {"graphs": len(f.graphs), "breaks": broken, "kernels": len(f.kernels), "fallbacks": fallbacks, "failures": failures, "seconds": round(seconds, 2)}
 
@@ -69,24 +72,82 @@ def model_case(build: Callable[[], tuple[Any, Callable[[Any], Any]]], training: 
     import fuselab
 
     model, call = build()
-    twin, twin_call = build()
     f = fuselab.compile(model, backend=backend)
+    found, seconds = results(f, model, call, training)
+    twin, twin_call = build()
+    expected, _ = results(twin, twin, twin_call, training)
+    wrong = differs(found, expected)
+    if wrong and isinstance(model, torch.nn.Module):
+        wide, wide_call = build()
+        exact, _ = results(in_float64(wide), wide, wide_call, training)
+        wrong = judged(wrong, found, expected, exact)
+    row = {"ok": not wrong or wrong.startswith("rounding"), "why": wrong, **facts(f, seconds)}
+    return row | {"peer": peer_breaks(build, training)} if with_peer else row
+
+
+Results = dict[str, list[torch.Tensor | None]]
+
+
+def results(f: Any, model: Any, call: Callable[[Any], Any], training: bool) -> tuple[Results, float]:
+    """Tensors of two calls and, with training, the gradients of the first; seconds of the first call."""
     start = time.perf_counter()
     with torch.set_grad_enabled(training):
         torch.manual_seed(7)
-        found = call(f)
+        out = call(f)
         seconds = time.perf_counter() - start
-        torch.manual_seed(7)
-        expected = twin_call(twin)
         torch.manual_seed(8)
-        again = call(f)
-        torch.manual_seed(8)
-        wanted = twin_call(twin)
-    wrong = close(flat(found), flat(expected)) or (close(flat(again), flat(wanted)) and "second call differs")
-    if training and not wrong:
-        wrong = gradients(model, twin, found, expected)
-    row = {"ok": not wrong, "why": wrong, **facts(f, seconds)}
-    return row | {"peer": peer_breaks(build, training)} if with_peer else row
+        found: Results = {"output": [*flat(out)], "output of the second call": [*flat(call(f))]}
+        if training:
+            found["gradients"] = gradients(model, out)
+    return found, seconds
+
+
+def gradients(model: Any, out: Any) -> list[torch.Tensor | None]:
+    loss = out.loss if getattr(out, "loss", None) is not None else sum(t.float().square().mean() for t in flat(out) if t.requires_grad)
+    if not isinstance(loss, torch.Tensor) or not isinstance(model, torch.nn.Module):
+        return []
+    loss.backward()
+    return [p.grad for p in model.parameters()]
+
+
+def differs(found: Results, expected: Results) -> str:
+    for part, tensors in found.items():
+        if [t is None for t in tensors] != [t is None for t in expected[part]]:
+            return f"{part}: a tensor is missing or too many"
+        wrong = close([t for t in tensors if t is not None], [t for t in expected[part] if t is not None])
+        if wrong:
+            return f"{part}: {wrong}"
+    return ""
+
+
+def in_float64(model: torch.nn.Module) -> Callable[..., Any]:
+    model.double()
+
+    def widened(x: Any) -> Any:
+        return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+    return lambda *args, **kwargs: model(*tree_map(widened, args), **tree_map(widened, kwargs))
+
+
+def norm(x: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(x.double()))
+
+
+def judged(wrong: str, found: Results, expected: Results, exact: Results) -> str:
+    """What differs; or that it is rounding, when every tensor is about as near to the exact one, by its norm, as eager's is."""
+    worst = 0.0
+    for part, tensors in found.items():
+        largest = max((norm(c) for c in exact[part] if c is not None), default=0.0)
+        for a, b, c in zip(tensors, expected[part], exact[part], strict=True):
+            if a is None or b is None or c is None:
+                continue
+            if a.shape != b.shape or a.dtype != b.dtype or not (a.is_floating_point() or torch.equal(a, b)):
+                return wrong
+            ours, eagers = norm(a - c), norm(b - c)
+            if not ours <= ROUNDINGS * eagers + 1e-5 * norm(c) + 2e-6 * largest:
+                return f"{wrong} (from float64: ours {ours:.2g}, eager {eagers:.2g})"
+            worst = max(worst, ours / (eagers + 1e-6 * largest + 1e-30))
+    return f"rounding: at most {worst:.1f} times as far from float64 as eager"
 
 
 def peer_breaks(build: Callable[[], tuple[Any, Callable[[Any], Any]]], training: bool) -> int | str:
@@ -102,19 +163,6 @@ def peer_breaks(build: Callable[[], tuple[Any, Callable[[Any], Any]]], training:
     except Exception as error:
         return type(error).__name__
     return sum(counters["graph_break"].values())
-
-
-def gradients(model: Any, twin: Any, found: Any, expected: Any) -> str:
-    for out in (found, expected):
-        loss = out.loss if getattr(out, "loss", None) is not None else sum(t.float().square().mean() for t in flat(out) if t.requires_grad)
-        if not isinstance(loss, torch.Tensor):
-            return ""
-        loss.backward()
-    pairs = [(p.grad, q.grad) for p, q in zip(model.parameters(), twin.parameters(), strict=True)] if isinstance(model, torch.nn.Module) else []
-    if any((a is None) != (b is None) for a, b in pairs):
-        return "a gradient is missing or too many"
-    wrong = close([a for a, _ in pairs if a is not None], [b for _, b in pairs if b is not None])
-    return f"gradients: {wrong}" if wrong else ""
 
 
 def hf_cases() -> dict[str, Callable[[bool, str], Row]]:
