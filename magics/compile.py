@@ -12,7 +12,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from ..toolkit.errors import Unsupported
 from ..toolkit.events import GraphBroken, Recorder
-from ..toolkit.report import Report, words
+from ..toolkit.report import Report
 from . import bind, cell, errors
 from .glance import Glance
 from .options import SessionMagics, compile_options, parse, sections
@@ -75,7 +75,7 @@ class CompileMagics(SessionMagics):
             if bind.compiled_of(value) is not None:
                 raise UsageError(f"{name} is compiled already")
             if not (bind.compilable(value) or bind.module_class(value)):
-                raise UsageError(f"{name} is a {type(value).__name__}: functions, modules and module classes can be compiled")
+                raise UsageError(f"{name} is of type {type(value).__name__}: functions, modules and module classes can be compiled")
         for name, value in values.items():
             self.shell.user_ns[name] = bind.compiled(value, bind.compiler(**options))
         if not args.quiet:
@@ -144,4 +144,4 @@ class CompileMagics(SessionMagics):
 
     def _refuse_breaks(self, recorder: Recorder) -> None:
         for b in recorder.of(GraphBroken):
-            raise errors.plain(self.shell, Unsupported(b.id, b.reason, b.hint, words.file_name(b.file), b.line))
+            raise errors.plain(self.shell, Unsupported(b.id, b.reason, b.hint, b.file, b.line))

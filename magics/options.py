@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import inspect
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,6 +34,9 @@ VALUES = {
 }
 
 
+HELP = frozenset(("-h", "--help"))
+
+
 class SessionMagics(Magics):
     """Magics of one session; the options of each complete with Tab, and so do the names that it takes."""
 
@@ -41,6 +46,8 @@ class SessionMagics(Magics):
     def __init__(self, shell: InteractiveShell, session: Any) -> None:
         super().__init__(shell)
         self.session = session
+        for table in self.magics.values():
+            table.update({name: _or_help(magic) for name, magic in table.items()})
 
     def complete(self, shell: InteractiveShell, event: SimpleNamespace) -> list[str]:
         """Candidates for the word at the cursor. `event.line` is the line up to it, `event.symbol` the word as IPython cuts it."""
@@ -50,7 +57,7 @@ class SessionMagics(Magics):
             return _cut(VALUES[before], word, event.symbol)
         name = command.strip().lstrip("%")
         magic = (self.magics["cell"] if command.strip().startswith("%%") else self.magics["line"]).get(name)
-        known = sorted(o for a in getattr(magic, "parser", _NO_PARSER)._actions for o in a.option_strings if o not in ("-h", "--help"))
+        known = sorted(o for a in getattr(magic, "parser", _NO_PARSER)._actions for o in a.option_strings if o not in HELP)
         return _cut(known if word.startswith("-") else self.candidates(), word, event.symbol)
 
     def candidates(self) -> list[str]:
@@ -59,6 +66,19 @@ class SessionMagics(Magics):
         if self.names == "compiled":
             return list(self.session.compiled_names())
         return [name for name, value in self.shell.user_ns.items() if callable(value) and not name.startswith("_")]
+
+
+def _or_help(magic: Any) -> Any:
+    """`magic`, which with -h or --help says what `%magic?` does."""
+
+    @functools.wraps(magic)
+    def run(line: str, *cell: str) -> Any:
+        if HELP.isdisjoint(line.split()):
+            return magic(line, *cell)
+        print((inspect.getdoc(magic) or "").removeprefix("::").strip())
+        return None
+
+    return run
 
 
 _NO_PARSER = argparse.ArgumentParser(add_help=False)

@@ -10,7 +10,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics
 
-from ..toolkit.report import words
+from ..toolkit import provenance
 from ..widgets import text
 from ..widgets.store import Store
 from . import bind
@@ -27,7 +27,7 @@ class Session:
         self.panel: Any = None
         self.magics: list[Magics] = []
         self._replaced: list[tuple[str, str, Any]] = []
-        words.namers.append(self.cell_name)
+        provenance.namers.append(self.cell_name)
 
     # -- names ----------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Session:
             self.shell.set_hook("complete_command", magics.complete, re_key=_completion_key(name))
 
     def close(self) -> None:
-        words.namers.remove(self.cell_name)
+        provenance.namers.remove(self.cell_name)
         self.store.stop()
         if self.panel is not None:
             self.panel.close()

@@ -18,6 +18,8 @@ FuselabError
 
 from __future__ import annotations
 
+from .provenance import place
+
 
 class FuselabError(Exception):
     """Base of all. `message` says what happened, `remedy` what to do about it (may be empty)."""
@@ -56,7 +58,7 @@ class Unsupported(FuselabError):
 
     def __init__(self, id: str, reason: str, hint: str = "", file: str = "", line: int = 0) -> None:
         self.id, self.reason, self.hint, self.file, self.line = id, reason, hint, file, line
-        where = f"{file}:{line}: " if file else ""
+        where = f"{place(file, line)}: " if file else ""
         super().__init__(f"{where}graph break [{id}]: {reason}", hint)
 
 

@@ -9,10 +9,24 @@ from __future__ import annotations
 
 import linecache
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+namers: list[Callable[[str], str | None]] = []  # a notebook registers how its cells are called: file name -> "Cell In[3]"
 STAGES = ("line", "graph", "aten", "loop", "kernel")
+
+
+def cell_name(file: str) -> str:
+    """What the notebook calls the cell `file`; "" for all other files."""
+    return next((name for namer in namers if (name := namer(file))), "")
+
+
+def place(file: str, line: int) -> str:
+    """'Cell In[3], line 4', 'nets/model.py:12', the file alone for line 0."""
+    name = cell_name(file)
+    if not line:
+        return name or file
+    return f"{name}, line {line}" if name else f"{file}:{line}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,7 @@ def test_store_puts_the_report_into_a_variable(shell):
 def test_strict_ends_with_the_break_as_the_error(shell):
     out = shell.run("%%compile -q --strict\nimport torch\ndef f(x):\n    print(x)\n    return x\nf(torch.zeros(1))\nlast = 1")
     assert type(out.error).__name__ == "Unsupported" and shell.ns["last"] == 1
-    assert re.search(r"Unsupported: Cell In\[\d+\]:4: graph break \[print\]: print has a side effect", out.stdout)
+    assert re.search(r"Unsupported: Cell In\[\d+\], line 4: graph break \[print\]: print has a side effect", out.stdout)
     assert "Traceback" not in out.stdout
 
 
@@ -254,7 +254,7 @@ def test_compile_takes_names_of_what_exists(shell, fake_driver):
     [
         ("", "%compile takes the name"),
         ("nothing", "there is no 'nothing' here"),
-        ("n", "n is a int: functions"),
+        ("n", "n is of type int: functions"),
         ("f", "f is compiled already"),
     ],
 )

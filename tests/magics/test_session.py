@@ -11,8 +11,7 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.error import UsageError
 
 import fuselab
-from fuselab.toolkit import events
-from fuselab.toolkit.report import words
+from fuselab.toolkit import events, provenance
 
 DEFINE = "%%compile -q\nimport torch\ndef f(x):\n    print('hi')\n    return x\nf(torch.zeros(1));"
 ALL = ["breaks", "compile", "fuselab", "graph", "guards", "kedit", "kernel", "kernels", "loops", "recompiles"]
@@ -31,7 +30,7 @@ def state(ip) -> tuple:
         set(completions.regexs),
         set(completions.strs),
         ip.custom_exceptions,
-        list(words.namers),
+        list(provenance.namers),
         events.listening(),
     )
 
@@ -97,6 +96,14 @@ def test_help_lists_the_options(shell):
     text = out.stdout + "".join(d.get("text/plain", "") for d in out.displays)
     text += str(shell.ip.object_inspect("%%compile")["docstring"])
     assert "--backend B" in text and "--strict" in text and "compiles nothing" in text
+
+
+@pytest.mark.parametrize("magic", ["%compile", "%breaks", "%guards f", "%recompiles", "%graph", "%loops", "%kernels", "%kedit", "%fuselab"])
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_may_be_asked_as_in_a_shell(shell, magic, word):
+    said = shell.ok(f"{magic} {word}").stdout
+    assert said.startswith(magic.split()[0]) and "NAME" in said
+    assert shell.ok(f"%%kernel {word}\nvoid").stdout.startswith("%kernel [--benchmark]")
 
 
 def test_each_magic_shows_its_part_in_full(shell):

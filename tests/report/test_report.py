@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from fuselab.toolkit import events as ev
+from fuselab.toolkit import provenance
 from fuselab.toolkit.errors import UsageError
 from fuselab.toolkit.report import Report, words
 from fuselab.toolkit.report.fold import Rows
@@ -155,11 +156,11 @@ def test_problems_come_first():
 
 
 def test_cells_are_called_by_their_prompt():
-    words.namers.append({"<cell>": "Cell In[3]"}.get)
+    provenance.namers.append({"<cell>": "Cell In[3]"}.get)
     try:
         text = str(Report(notebook_fakes.story(file="<cell>")))
     finally:
-        words.namers.pop()
+        provenance.namers.pop()
     assert "  Cell In[3], line 14, in forward" in text and "from Cell In[3], lines 13 and 15" in text
 
 
@@ -202,9 +203,9 @@ def test_events_that_were_written_to_json_give_the_same_report():
 
 
 def test_cells_in_graphs_and_kernels_go_by_their_prompt_too():
-    words.namers.append({"/tmp/ipykernel_7/12.py": "Cell In[3]"}.get)
+    provenance.namers.append({"/tmp/ipykernel_7/12.py": "Cell In[3]"}.get)
     try:
         text = words.with_places("# /tmp/ipykernel_7/12.py:3\n//   /tmp/ipykernel_7/12.py:14  x + 1\n# nets/a.py:5 x[1:2]")
     finally:
-        words.namers.pop()
+        provenance.namers.pop()
     assert text == "# Cell In[3], line 3\n//   Cell In[3], line 14  x + 1\n# nets/a.py:5 x[1:2]"

@@ -85,7 +85,7 @@ class Capture:
                 broken.hint,
                 place.file if place else frame.code.co_filename,
                 place.line if place else frame.code.co_firstlineno,
-            )
+            ) from None
         if step is None or step in record.breaks:
             raise SkipFrame(f"[{broken.id}] {broken.reason}") from broken
         record.breaks = {k: b for k, b in record.breaks.items() if k < step} | {step: broken}

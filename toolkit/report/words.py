@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+from .. import provenance
 
 PLACE = re.compile(r"(?<!\S)(<[^>\s]+>|\S*[/\\]\S+?):(\d+)(?!\S)")
-namers: list[Callable[[str], str | None]] = []  # a notebook registers how its cells are called: file name -> "Cell In[3]"
 
 
 def seconds(value: float) -> str:
@@ -41,19 +42,13 @@ def listed(words: list[str]) -> str:
 
 def file_name(file: str) -> str:
     """What a person calls `file`: a cell by its prompt, a path by its last two parts."""
-    for namer in namers:
-        if name := namer(file):
-            return name
     parts = file.replace("\\", "/").split("/")
-    return "/".join(parts[-2:]) if len(parts) > 2 else file
+    return provenance.cell_name(file) or ("/".join(parts[-2:]) if len(parts) > 2 else file)
 
 
 def place(file: str, line: int) -> str:
     """'Cell In[3], line 4', 'nets/model.py:12'."""
-    name = file_name(file)
-    if not line:
-        return name
-    return f"{name}, line {line}" if name.startswith("Cell ") else f"{name}:{line}"
+    return provenance.place(file if provenance.cell_name(file) else file_name(file), line)
 
 
 def place_of(text: str) -> str:
