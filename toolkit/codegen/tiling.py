@@ -255,5 +255,5 @@ def _walks_columns(group: FusedSchedulerNode, hints: Hints) -> bool:
             for dep in (*node.reads, *(d for d in node.writes if d.mode is None)):
                 if isinstance(dep, MemoryDep) and (found := strides(dep.index, variables)) is not None:
                     by_name = {v.name: s for v, s in zip(variables, found, strict=True)}
-                    votes += (by_name[last_x] == 1) - (by_name[last_r] == 1)
+                    votes += ((by_name[last_x] == 1) - (by_name[last_r] == 1)) * (2 if dep.indirect else 1)  # along r it would be a gather
     return votes > 0

@@ -311,13 +311,13 @@ class Builder:
             self._define(part.name, val)
             return TensorBox(StorageBox(part))
         if isinstance(val, (list, tuple)):
-            used = self._used() if not path and kernel.out is None else None
+            used = self.used() if not path and kernel.out is None else None
             return tuple(self._results(kernel, v, (*path, i)) if used is None or i in used else None for i, v in enumerate(val))
         if isinstance(val, (torch.SymInt, torch.SymFloat)):
             self._define(kernel.name, val)
         return expr(val)
 
-    def _used(self) -> set[int] | None:
+    def used(self) -> set[int] | None:
         """Which results of the node anybody takes; None: all."""
         assert self.node is not None
         users = list(self.node.users)

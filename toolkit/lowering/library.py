@@ -18,6 +18,7 @@ from .table import RULES, overloads
 aten = torch.ops.aten
 
 PRODUCTS, SORTING, LAPACK, RANDOM = "matrix product", "sorting", "linear algebra (LAPACK)", "random numbers as eager draws them"
+BAGS = "embedding bags (FBGEMM)"
 FAMILIES = {  # reason -> names of ATen ops
     PRODUCTS: "mv addmv dot vdot linear addbmm _scaled_mm _int_mm",
     "convolution": "convolution convolution_backward",
@@ -37,7 +38,7 @@ FAMILIES = {  # reason -> names of ATen ops
     RANDOM: """rand randn randint randperm rand_like randn_like randint_like normal normal_functional bernoulli multinomial uniform
         exponential cauchy geometric log_normal native_dropout rrelu_with_noise_functional poisson binomial _standard_gamma
         _sample_dirichlet""",
-    "embedding bags (FBGEMM)": "_embedding_bag _embedding_bag_forward_only",
+    BAGS: "_embedding_bag _embedding_bag_forward_only",
 }  # fmt: skip
 
 COPYING = {"_fft_r2c", "_fft_c2c", "_fft_c2r", "cholesky", "cholesky_inverse", "cholesky_solve"}  # `out=` computes elsewhere and copies

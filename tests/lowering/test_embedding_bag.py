@@ -1,0 +1,62 @@
+"""Bags of equally many rows are loops where nothing but their sums is wanted; all others stay with the library. As eager in every case."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fuselab
+
+from ..codegen.compiled import agrees
+
+TABLE = torch.randn(40, 33)
+
+
+def rows(*size: int) -> torch.Tensor:
+    return torch.randint(0, 40, size)
+
+
+UNIFORM = {
+    "sum": lambda i, w: F.embedding_bag(i, w, mode="sum"),
+    "mean": lambda i, w: F.embedding_bag(i, w, mode="mean"),
+    "stacked": lambda i, w: torch.stack([F.embedding_bag(i, w, mode="sum").relu(), F.embedding_bag(i + 0, w * 2, mode="mean")], 1),
+    "float64": lambda i, w: F.embedding_bag(i, w.double(), mode="sum"),
+    "int32": lambda i, w: F.embedding_bag(i.int(), w, mode="sum"),
+    "turned": lambda i, w: F.embedding_bag(i.t(), w, mode="sum"),
+}
+OTHERS = {
+    "max": lambda i, w: F.embedding_bag(i, w, mode="max"),
+    "offsets": lambda i, w: F.embedding_bag(i.flatten(), w, torch.tensor([0, 3, 3, 8]), mode="sum"),
+    "padding": lambda i, w: F.embedding_bag(i, w, mode="sum", padding_idx=3),
+    "weights": lambda i, w: F.embedding_bag(i, w, mode="sum", per_sample_weights=i / 7),
+    "sizes": lambda i, w: torch.ops.aten._embedding_bag(w, i.flatten(), torch.arange(0, i.numel(), i.shape[1]), mode=0)[::2],
+}
+
+
+@pytest.mark.parametrize("name", [*UNIFORM, *OTHERS])
+@pytest.mark.parametrize("bag", [5, 1])
+def test_bags_are_eagers(name, bag):
+    made = agrees((UNIFORM | OTHERS)[name], rows(10, bag), TABLE)
+    assert bool(made.schedule.externs) == (name in OTHERS)
+
+
+@pytest.mark.parametrize("wrong", [40, -1])
+def test_a_row_that_is_not_there_raises_what_eager_raises(wrong):
+    fn, i = UNIFORM["sum"], rows(8, 5)
+    f = fuselab.compile(fn)
+    f(i, TABLE)
+    i[3, 2] = wrong
+    for call in (fn, f):
+        with pytest.raises(RuntimeError):
+            call(i, TABLE)
+
+
+def test_training_takes_the_librarys_gradient():
+    bags, twin = nn.EmbeddingBag(40, 16, mode="sum"), nn.EmbeddingBag(40, 16, mode="sum")
+    twin.load_state_dict(bags.state_dict())
+    i = rows(8, 5)
+    fuselab.compile(bags)(i).square().sum().backward()
+    twin(i).square().sum().backward()
+    torch.testing.assert_close(bags.weight.grad, twin.weight.grad)
