@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -110,3 +112,42 @@ def test_a_number_that_the_backward_settles_is_a_number_in_the_forward_too(p):
     found = f(x, y, p)
     torch.testing.assert_close(found, torch.dist(x, y, p))
     torch.testing.assert_close(torch.autograd.grad(found, x), torch.autograd.grad(torch.dist(x, y, p), x))
+
+
+def test_views_taken_after_a_write_have_the_strides_of_what_was_written():
+    def fn(x):
+        y = x.t() * 2
+        y.scatter_(0, torch.zeros(1, 5, dtype=torch.int64), 1)
+        return y[1:], y + 1
+
+    x = torch.arange(30.0).view(5, 6)
+    for dynamic in (None, True):
+        for a, b in zip(fuselab.compile(fn, dynamic=dynamic)(x), fn(x), strict=True):
+            assert torch.equal(a, b) and a.stride() == b.stride()
+
+
+def test_a_row_of_an_expanded_tensor_is_written_in_all_rows():
+    def fn(x):
+        x[0] = 1
+        x.flatten()[0] = 5
+        return x.reshape(3, 4) + x[:, 1:2].reshape(-1)[:1]
+
+    def one(x):
+        x.flatten()[0] = 5
+        return x.roll(1, 0)
+
+    for f, make in ((fn, lambda: torch.zeros(1, 3).expand(4, 3)), (one, lambda: torch.zeros(1).expand(17))):
+        for dynamic in (None, True):
+            x, y = make(), make()
+            assert torch.equal(fuselab.compile(f, dynamic=dynamic)(x), f(y)) and torch.equal(x, y)
+
+
+def test_a_view_that_out_would_resize_is_left_to_eager():
+    def fn(x):
+        torch.maximum(x, x // 2, out=x[::2])
+        return x.mean(-1)
+
+    x, y = (torch.arange(14.0).reshape(7, 2) - 6 for _ in range(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert torch.equal(fuselab.compile(fn, dynamic=True)(x), fn(y)) and torch.equal(x, y)

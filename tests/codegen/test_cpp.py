@@ -189,3 +189,18 @@ def test_adding_beside_a_reduction_of_two_loops_adds_once():
         return added, y.amax(1) + x.argmin(1)
 
     agrees(fn, r(260, 30), r(260, 30), ints(0, 260, 260))
+
+
+def test_loops_that_divide_are_merged_by_quotients_and_remainders():
+    made = agrees(lambda x: ((x << 2).reshape(4, 3),), torch.arange(12).view(2, 6), kernels=1)
+    agrees(lambda: ((torch.tril_indices(3, 4) << 2).reshape(4, 3),))
+    assert "%" not in str(made.program)
+
+
+def test_what_a_stage_names_comes_before_what_uses_it():
+    def fn(x):
+        soft = F.softplus(x.sum(-1))
+        return torch.logaddexp(soft, soft), soft
+
+    agrees(fn, r(5, 2, 5, 3))
+    agrees(lambda x: (torch.logaddexp(x.amax(-1), x.amax(-1).exp()), x - x.amax(-1, keepdim=True)), r(50, 30))

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import fuselab
+from fuselab.toolkit.events import InternalFailure, Recorder
 
 
 def agrees(fn, *args):
@@ -132,3 +133,40 @@ def test_a_resized_out_is_left_to_eager():
         return out
 
     agrees(fn, torch.randn(3, 8))
+
+
+def test_odd_moments_of_symbolic_sizes():
+    x = torch.randn(9, 3)
+    for fn in (lambda x: (x[::2].std(0), x[::2].var()), lambda x: x[::2].var(0, correction=1.5)):
+        f = fuselab.compile(fn, dynamic=True)
+        torch.testing.assert_close(f(x), fn(x))
+
+
+def test_a_symbolic_size_that_is_assumed_to_be_one_is_expanded():
+    def fn(x, y):
+        halves = y.view(torch.int16)
+        return torch.where(x, 3, halves * halves[:, None])
+
+    x, y = torch.tensor([True, False, True, False]), torch.tensor([1, 2], dtype=torch.int8)
+    assert torch.equal(fuselab.compile(fn, dynamic=True)(x, y), fn(x, y))
+
+
+def test_turned_and_repeated_memory_is_read_inside_its_bounds():
+    def fn(x):
+        repeated = x[:1].expand(5, 30).reshape(-1)
+        return repeated.flip(0).cumsum(0), repeated.flip(0).reshape(25, 6).flip(0, 1), repeated.roll(7).flip(0)
+
+    agrees(fn, torch.arange(150.0).view(5, 30))
+
+
+def test_bits_of_constants_have_the_width_of_their_type():
+    agrees(lambda x: (torch.zeros(3, dtype=torch.int16).view(torch.bfloat16) + x, x.to(torch.int16).view(torch.int16)), torch.ones(3))
+
+
+def test_indices_of_nothing_write_nothing_whatever_their_rank():
+    x = torch.randn(5, requires_grad=True)
+    f = fuselab.compile(lambda x: x.gather(0, torch.empty(2, 0, dtype=torch.int64)))
+    with Recorder() as recorder:
+        assert f(x).shape == (2, 0)
+        assert torch.equal(torch.autograd.grad(f(x).sum(), x)[0], torch.zeros(5))
+    assert not recorder.of(InternalFailure)

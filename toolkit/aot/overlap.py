@@ -12,9 +12,10 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from .. import shapes
-from .._torch import WeakIdKeyDictionary
+from .._torch import WeakIdKeyDictionary, free_unbacked_symbols
 from ..errors import CannotTrace
 from .functionalize import storage_key, unwrapped
+from .strides import same, turned
 
 AUGMENTED = frozenset("iadd isub imul itruediv ifloordiv imod ipow iand ior ixor imatmul ilshift irshift".split())  # noqa: SIM905
 NO_WRITES = frozenset(
@@ -29,16 +30,22 @@ class Overlaps:
         self._windows: Any = WeakIdKeyDictionary()  # views of tensors with a dimension of stride 0
         self._strides: Any = WeakIdKeyDictionary()  # eager's: what is written into a tensor does not change them
         self._into: list[tuple[torch.Tensor, torch.Size]] = []
+        self._written: list[tuple[torch.Tensor, tuple[Any, ...]]] = []
 
     def refuse(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raises CannotTrace if the call writes where elements share memory."""
         sources = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         self._into = [(t, t.shape) for t in tree_leaves(kwargs.get("out")) if isinstance(t, torch.Tensor)]
+        self._written = []
         for written in _written(_name(target), args, kwargs):
-            if repeats(written) or written in self._windows:
+            self._written.append((written, written.stride()))
+            if self._is_window(written) or (_is_setitem(target) and self._is_window(args[0])):
                 raise CannotTrace("a tensor whose elements share memory is changed in place")
             if any(_overlaps_partly(written, s) for s in sources):
                 raise CannotTrace("a tensor is changed in place from another window of its own memory")
+
+    def _is_window(self, t: Any) -> bool:
+        return isinstance(t, torch.Tensor) and (repeats(t) or t in self._windows)
 
     def strides_of(self, t: torch.Tensor) -> tuple[Any, ...] | None:
         """Eager's strides of a tensor that a call gave."""
@@ -48,24 +55,42 @@ class Overlaps:
         """After a call: what its result is. A view of a tensor whose elements share memory is a window on them."""
         if any(unwrapped(t).shape != shape for t, shape in self._into):
             raise CannotTrace("a tensor given as out= gets another shape")
+        for t, stride in self._written:
+            _keep_strides(t, stride)
         for t in tree_leaves(result):
             if isinstance(t, torch.Tensor) and t.layout is torch.strided and (t not in self._strides or _name(target) in NO_WRITES):
                 self._strides[t] = t.stride()
-        odd = [t for t in tree_leaves(args) if isinstance(t, torch.Tensor) and (t in self._windows or repeats(t))]
+        odd = [t for t in tree_leaves(args) if self._is_window(t)]
         for t in tree_leaves(result) if odd else ():
             if isinstance(t, torch.Tensor) and any(t is not o and storage_key(t) == storage_key(o) for o in odd):
                 self._windows[t] = True
+
+
+def _keep_strides(written: torch.Tensor, stride: tuple[Any, ...]) -> None:
+    """What was written into keeps its strides: the new value gets them, where it has others (`scatter`, say, gives contiguous ones)."""
+    if written.layout is not torch.strided or len(stride) != written.dim() or not torch._is_functional_tensor(written):
+        return
+    value = unwrapped(written)
+    if free_unbacked_symbols(value) or same(value, stride):
+        return
+    torch._functionalize_replace(written, turned(value, stride))
+    torch._functionalize_commit_update(written)
+    torch._sync(written)
 
 
 def _name(target: Any) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", "")
 
 
+def _is_setitem(target: Any) -> bool:
+    return _name(target).strip("_") == "setitem"
+
+
 def _written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
     yield from (t for t in tree_leaves(kwargs.get("out")) if isinstance(t, torch.Tensor))
     if not args or not isinstance(args[0], torch.Tensor):
         return
-    if name.strip("_") == "setitem":
+    if _is_setitem(name):
         yield from _picked(args[0], args[1])
     elif (name.endswith("_") and not name.endswith("__") and name not in NO_WRITES) or name.strip("_") in AUGMENTED:
         yield args[0]
@@ -76,7 +101,7 @@ def _picked(x: torch.Tensor, index: Any) -> Iterator[torch.Tensor]:
     plain = index if isinstance(index, tuple) else (index,)
     if not all(i is None or i is Ellipsis or isinstance(i, int | slice) for i in plain):
         yield x
-    elif not x._has_symbolic_sizes_strides:
+    else:
         yield x[index]
 
 

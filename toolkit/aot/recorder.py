@@ -202,6 +202,8 @@ class Recorder(TorchDispatchMode):
         if func._schema.is_mutable:
             raise InPlace(f"{func} changes its argument and has no functional form")
         result = func(*args, **kwargs)
+        if func in _WINDOWS:
+            _refuse_misfit(func, args, kwargs)
         if strides.is_odd((args, kwargs)):
             result = strides.promised(func, args, kwargs, result)
         node = self.graph.create_node("call_function", func, self.node_of(args), self.node_of(kwargs), func._opname)
@@ -233,6 +235,21 @@ class Recorder(TorchDispatchMode):
         for name, value in self.constants.items():
             holder.register_buffer(name, value)
         return LazyGraphModule(holder, self.graph, "Aten")
+
+
+_WINDOWS = {
+    aten.slice_scatter.default: aten.slice.Tensor,
+    aten.select_scatter.default: aten.select.int,
+    aten.diagonal_scatter.default: aten.diagonal.default,
+    aten.as_strided_scatter.default: aten.as_strided.default,
+}
+
+
+def _refuse_misfit(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """What is written into a window must have its sizes; an `out=` that eager would resize has not, and with symbols nobody else looks."""
+    window = _WINDOWS[func](args[0], *args[2:], **kwargs)
+    if list(map(shapes.hint, window.shape)) != list(map(shapes.hint, args[1].shape)):
+        raise CannotTrace("a view given as out= gets another shape")
 
 
 @cache

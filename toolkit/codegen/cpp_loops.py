@@ -147,8 +147,14 @@ class CppLoops(CppReductions):
             elif self.tiling.form == "columns":
                 self._outer_columns(nodes)
             else:
-                with self.base():
-                    self.nodes(nodes)
+                self._outer_once(nodes)
+
+    def _outer_once(self, nodes: list[SchedulerNode]) -> None:
+        """Once for each x, between the loops over r."""
+        self.lasting = {}
+        with self.base():
+            self.nodes(nodes)
+        self.known |= {key: value for key, value in self.lasting.items() if key in self.known}
 
     def _stage_over_r(self, nodes: list[SchedulerNode]) -> None:
         if not any(n.name in self.streamed for n in nodes):

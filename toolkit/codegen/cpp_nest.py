@@ -21,12 +21,12 @@ Bounds = dict[sympy.Symbol, tuple[str, str]]
 
 
 class CppNest(CppMemory):
-    """`arrays` is where arrays of outer values are declared, `lane_arrays` and `lane_values` collect `keep_lanes`."""
+    """`arrays` is where arrays of outer values are declared, `lane_arrays` and `lane_values` collect `keep_lanes`; `lasting` are the named
+    values of a stage as later stages see them."""
 
     arrays: Writer
     lane_arrays: Writer
     lane_values: Writer
-    lasting: dict[tuple[str, Expr], Written]
 
     def x(self) -> Sequence[Range]:
         return self.ranges[: len(self.group.domain.x)]
@@ -152,13 +152,14 @@ class CppNest(CppMemory):
 
     def local(self, name: str, index: Expr, value: Written) -> Written:
         """An outer value that later nodes read: a constant of the loop's body, or an array with an element a lane."""
-        name = self.unused(name)
+        key, name = (name, index), self.unused(name)
         if self.tiling.form != "columns":
             self.statement(f"const {C_TYPES[value.dtype]} {name} = {value.text};")
-            return Written(name, value.dtype, level=0 if self.group.is_reduction else INNERMOST)
+            self.lasting[key] = Written(name, value.dtype, level=0)
+            return Written(name, value.dtype, level=INNERMOST)  # what follows in this stage is written after it
         self.arrays.line(f"{C_TYPES[value.dtype]} {name}[{self.width()}];")
         self.statement(f"{name}{self.lane()} = {value.text};")
-        kept = self.lasting[(name, index)] = Written(name + self.lane(), value.dtype)
+        kept = self.lasting[key] = Written(name + self.lane(), value.dtype)
         return kept
 
     def keep_lanes(self, value: Written) -> Written:

@@ -126,7 +126,7 @@ class CppOps(CppText):
         return replace(call(f"from_{kind}", raw), dtype=torch.float32, raw=raw.text)
 
     def bitcast(self, x: Written, dtype: torch.dtype, src_dtype: torch.dtype) -> Written:
-        raw = call(f"to_{LOW_PRECISION[src_dtype]}", x).text if src_dtype in LOW_PRECISION else x.text
+        raw = call(f"to_{LOW_PRECISION[src_dtype]}", x).text if src_dtype in LOW_PRECISION else f"({C_TYPES[src_dtype]})({x.text})"
         text = f"__builtin_bit_cast({C_TYPES[dtype]}, {raw})"
         return Written(
             f"from_{LOW_PRECISION[dtype]}({text})" if dtype in LOW_PRECISION else text, compute_dtype(dtype), UNARY, level=x.level

@@ -294,7 +294,7 @@ class CppReductions(CppNest):
     def _result(self, node: SchedulerNode, name: str, index: Expr, value: Written) -> Written:
         value = self.rounded(value, self.dtypes[name])
         if self.tiling.form != "columns" and self.read_after(name, self.group.stages[node]):
-            value = self.local(name, index, value)
+            value = replace(self.local(name, index, value), level=0)
         if name not in self.internal:
             self.statement(f"{self.element(name, index)} = {self.as_stored(name, value)};")
         return value

@@ -54,6 +54,7 @@ class CppText(Arguments, Walker):
         self.buffers = {n.name: n.buffer for n in group.nodes}
         self.out = Writer()
         self.known: dict[tuple[str, Expr], Written] = {}
+        self.lasting: dict[tuple[str, Expr], Written] = {}
         self.used: dict[str, None] = {}  # buffers in memory, by first use
         self.sizes: dict[str, None] = {}
         self.codes: dict[int, str] = {}

@@ -60,6 +60,12 @@ def _exact(term: Expr, divisor: Expr) -> Expr | None:
     return sympy.Mul(*factors)
 
 
+def _without_multiples(x: Expr, d: Expr) -> Expr:
+    """`x` without its terms that are multiples of `d`; `x` itself if what is left could be negative, as in 125 - i."""
+    rest = split_by(x, d)[1]
+    return x if any(term.could_extract_minus_sign() for term in sympy.Add.make_args(rest)) else rest
+
+
 @lru_cache(65536)
 def floordiv(x: Expr, d: Expr) -> Expr:
     """x // d."""
@@ -92,8 +98,8 @@ def modular(x: Expr, d: Expr, m: Expr) -> Expr:
         y, d1, m1 = x.args
         if _exact(m1, d * m) is not None:  # ((y // a) % m1 // d) % m = (y // (a d)) % m, d m divides m1
             return modular(y, d1 * d, m)
-    quotient, rest = split_by(x, d * m)  # (q d m + r) // d % m = r // d % m
-    if quotient != 0:
+    rest = _without_multiples(x, d * m)  # (q d m + r) // d % m = r // d % m
+    if rest != x:
         return modular(rest, d, m)
     if d != 1:
         quotient, rest = split_by(x, d)
@@ -227,7 +233,7 @@ def _small_part(x: Expr, d: Expr, sizes: Sizes) -> tuple[Expr, Expr]:
 
 
 def _simplify_modular(x: Expr, d: Expr, m: Expr, sizes: Sizes) -> Expr:
-    x = split_by(x, d * m)[1]
+    x = _without_multiples(x, d * m)
     if d != 1:
         small, large = _small_part(x, d, sizes)
         if small != 0:

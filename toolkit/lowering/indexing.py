@@ -142,6 +142,8 @@ def accumulated(b: Builder, x: TensorBox, write: Callable[[TensorBox, Buffer], N
 def _scattered(b: Builder, x: TensorBox, dim: int, indices: TensorBox, src: Any, mode: Any, include_self: bool = True) -> TensorBox:
     if x.dtype.is_complex or not combinable(b, x.dtype, mode):
         return NotImplemented
+    if ZERO in indices.size:  # of any rank: nothing is written
+        return fresh(b, x)[0]
     shape = x.size
     x, indices = (v if v.size else reshaped(v, (ONE,)) for v in (x, indices))
     src = reshaped(src, (ONE,)) if isinstance(src, TensorBox) and not src.size else src

@@ -10,6 +10,7 @@ from typing import Any
 import sympy
 import torch
 
+from .. import shapes
 from ..loops.ir import Loader, TensorBox
 from ..loops.layout import ZERO, Expr
 from ..loops.ops import Value, ops
@@ -74,9 +75,16 @@ def broadcast(sizes: Sequence[Sequence[Expr]]) -> tuple[Expr, ...]:
     result: list[Expr] = [sympy.Integer(1)] * rank
     for size in sizes:
         for d, n in enumerate(size, rank - len(size)):
-            if n != 1 and (result[d] == 1 or not n.free_symbols):
+            if n != 1 and (is_one(result[d]) or not n.free_symbols):
                 result[d] = n
     return tuple(result)
+
+
+def is_one(n: Expr) -> bool:
+    """A size that is 1, or must be by what is assumed of the symbols: torch expands it."""
+    if n == 1 or n.is_Symbol or not n.free_symbols:
+        return bool(n == 1)
+    return shapes.hint(n) == 1 and shapes.known(sympy.Eq(n, 1)) is True
 
 
 def operand(value: Any, size: Sequence[Expr], dtype: torch.dtype, rounded: bool = False) -> Loader:
@@ -87,9 +95,10 @@ def operand(value: Any, size: Sequence[Expr], dtype: torch.dtype, rounded: bool 
     own = value.size
     exact = rounded and source in LOW and not value.storage.realized
     plain = tuple(own) == tuple(size)
+    ones = () if plain else tuple(map(is_one, own))
 
     def at(index: Sequence[Expr]) -> Value:
-        x = load(index if plain else tuple(ZERO if n == 1 else i for i, n in zip(index[skip:], own, strict=True)))
+        x = load(index if plain else tuple(ZERO if one else i for i, one in zip(index[skip:], ones, strict=True)))
         if exact:
             x = ops.to_dtype(x, source, torch.float32)
         return x if source == dtype or (source in LOW and dtype == torch.float32) else ops.to_dtype(x, dtype, source)

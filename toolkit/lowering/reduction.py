@@ -200,8 +200,17 @@ def moments(b: Builder, x: TensorBox, dim: Any, correction: Any, keepdim: bool) 
     b.realize(centre)
     squares = elementwise(b, lambda v, m: ops.square(ops.sub(v, m)), (x, centre), x.dtype)
     total = reduced(b, "sum", squares, dim, keepdim)
-    freedom = sympy.Max(n - (1 if correction is None else correction), 0)
-    return elementwise(b, ops.truediv, (total, freedom), x.dtype), centre if keepdim else reshaped(centre, total.size)
+    spread = elementwise(b, ops.truediv, (total, _freedom(n, 1 if correction is None else correction)), x.dtype)
+    return spread, centre if keepdim else reshaped(centre, total.size)
+
+
+def _freedom(n: Expr, correction: float) -> Any:
+    """n - correction, not below 0. Sizes stay integers: sympy's Max and floor divisions go wrong with floating point numbers in them."""
+    if float(correction).is_integer():
+        return sympy.Max(n - int(correction), 0)
+    if n.is_number:
+        return max(int(n) - correction, 0)
+    raise Declined("var of a symbolic size with a correction that is no integer")
 
 
 def _dims_and_correction(dim: Any, correction: Any, unbiased: bool) -> tuple[Any, Any]:

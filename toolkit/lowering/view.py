@@ -14,7 +14,7 @@ from ..loops.layout import ONE, ZERO, Expr, Layout, product
 from ..loops.ops import Index, ops
 from .build import Builder, expr, exprs
 from .pointwise import clone
-from .promotion import broadcast
+from .promotion import broadcast, is_one
 from .reshape import flat_index, inferred, reshape_reindex
 from .table import RULES, Rule, lowers
 
@@ -63,7 +63,8 @@ def expand(b: Builder, x: TensorBox, size: Sequence[Any], implicit: bool = False
     result = tuple(old[d - skip] if n == -1 else n for d, n in enumerate(size))
     if x.storage.heavy and not x.storage.realized and result != tuple(old):
         b.realize(x)  # else every copy would compute it again
-    return view_of(x, result, lambda index: tuple(ZERO if n == 1 else i for i, n in zip(index[skip:], old, strict=True)))
+    ones = tuple(map(is_one, old))
+    return view_of(x, result, lambda index: tuple(ZERO if one else i for i, one in zip(index[skip:], ones, strict=True)))
 
 
 @lowers("permute.default", "permute_copy.default")
@@ -100,7 +101,7 @@ def unsqueeze(b: Builder, x: TensorBox, dim: int) -> TensorBox:
 def squeeze(b: Builder, x: TensorBox, dim: Any = None) -> TensorBox:
     rank = len(x.size)
     wanted = range(rank) if dim is None else [wrapped(d, rank) for d in (dim if isinstance(dim, (list, tuple)) else [dim])]
-    gone = {d for d in wanted if d < rank and x.size[d] == 1}
+    gone = {d for d in wanted if d < rank and is_one(x.size[d])}
 
     def reindex(index: Index) -> Index:
         rest = iter(index)

@@ -11,13 +11,14 @@ from itertools import pairwise
 
 import sympy
 
-from .._torch import FloorDiv, ModularIndexing
-from ..loops.index import Expr, is_constant, symbol, symbols
+from .._torch import FloorDiv, Mod, ModularIndexing, PythonMod
+from ..loops.index import Expr, floordiv, is_constant, modular, symbol, symbols
 from ..loops.layout import product
 from .nodes import Domain, FusedSchedulerNode, SchedulerNode, plain
 
 ZERO = sympy.Integer(0)
 Hints = Mapping[sympy.Symbol, int]
+DIVISIONS = (FloorDiv, ModularIndexing, Mod, PythonMod)
 UNKNOWN_SIZE = 256  # what a symbol without a hint counts as
 
 
@@ -147,15 +148,60 @@ def merge(group: FusedSchedulerNode) -> None:
     r = _runs(symbols("r", len(domain.r)), domain.r, exprs)
     if len(x) == len(domain.x) and len(r) == len(domain.r):
         return
+    before = [(n, n.index, n.rindex) for n in group.nodes]
+    wanted = [_merged_deps(n, _as_last(x, r)) for n in group.nodes]
+    merged = Domain(tuple(_size(run) for run in x), tuple(_size(run) for run in r))
+    for node in group.nodes:
+        node.move(_divided(x, r) if _divides(node, x, r) else _as_last(x, r), merged, node.level)
+    if [_deps(n) for n in group.nodes] == wanted:
+        group.domain = merged
+    else:
+        for node, node.index, node.rindex in before:
+            node.move({}, domain, node.level)
+    group.find_deps()
+
+
+Run = list[tuple[sympy.Symbol, Expr]]  # neighbouring loops that become one
+
+
+def _as_last(x: list[Run], r: list[Run]) -> dict[Expr, Expr]:
+    """Where the variables go in what is linear in them and walks each run as one: the last one counts all, the others stay at 0."""
     moved: dict[Expr, Expr] = {}
     for prefix, runs in (("x", x), ("r", r)):
         for i, run in enumerate(runs):
             moved.update(dict.fromkeys([v for v, _ in run[:-1]], ZERO))
             moved[run[-1][0]] = symbol(f"{prefix}{i}")
-    group.domain = Domain(tuple(_size(run) for run in x), tuple(_size(run) for run in r))
-    for node in group.nodes:
-        node.move(moved, group.domain, node.level)
-    group.find_deps()
+    return moved
+
+
+def _divided(x: list[Run], r: list[Run]) -> dict[Expr, Expr]:
+    """Where the variables go in any expression: quotients and remainders of the one that counts all."""
+    moved: dict[Expr, Expr] = {}
+    for prefix, runs in (("x", x), ("r", r)):
+        for i, run in enumerate(runs):
+            rest: Expr = symbol(f"{prefix}{i}")
+            for v, n in run[:0:-1]:
+                moved[v], rest = modular(rest, sympy.Integer(1), n), floordiv(rest, n)
+            moved[run[0][0]] = rest
+    return moved
+
+
+def _divides(node: SchedulerNode, x: list[Run], r: list[Run]) -> bool:
+    """Some expression of the body, as it stands, divides or takes remainders of variables that are about to be merged."""
+    merged = {v for run in (*x, *r) if len(run) > 1 for v, _ in run}
+    moved = node.moved()
+    exprs = [a.index for a in (*node.trace.reads, *node.trace.writes)]
+    exprs += [step.args[0] for step in node.trace.steps() if step.op == "index_expr"]
+    divisions = (f for e in exprs if e.has(*DIVISIONS) for f in e.xreplace(moved).atoms(*DIVISIONS))
+    return any(f.free_symbols & merged for f in divisions)
+
+
+def _merged_deps(node: SchedulerNode, moved: dict[Expr, Expr]) -> list[Expr]:
+    return [plain(d.index.xreplace(moved)) for d in (*node.reads, *node.writes)]
+
+
+def _deps(node: SchedulerNode) -> list[Expr]:
+    return [d.index for d in (*node.reads, *node.writes)]
 
 
 def _size(run: list[tuple[sympy.Symbol, Expr]]) -> Expr:
