@@ -98,6 +98,78 @@ def gen(v, k):
         if got is not None:
             v = v * 2
 
+def careful(v, k, where):
+    try:
+        for i in range(k % 3 + 1):
+            got = yield v * i
+            where.append(30 if got is None else 31)
+        return k
+    except ValueError:
+        yield v
+    finally:
+        where.append(32)
+
+def relay(v, k, where):
+    result = yield from careful(v, k, where)
+    where.append(result)
+
+def early(v, where, k):
+    for i in range(4):
+        try:
+            if i == k:
+                return v + i
+            if i > k:
+                break
+            continue
+        finally:
+            where.append(40 + i)
+    else:
+        return v
+    return v - 1
+
+class Meter:
+    """A descriptor that counts."""
+
+    def __set_name__(self, owner, name):
+        self.name = "_" + name
+
+    def __get__(self, thing, owner):
+        return self if thing is None else vars(thing).get(self.name, 0) + 1
+
+    def __set__(self, thing, value):
+        vars(thing)[self.name] = value
+
+class Metered(Thing):
+    level = Meter()
+    __slots__ = ()
+
+    def __setattr__(self, name, value):
+        seen.append(len(name))
+        super().__setattr__(name, value)
+
+    def __add__(self, other):
+        return self.level + (other.level if isinstance(other, Metered) else other)
+
+    __radd__ = __add__
+
+class Named(dict):
+    def __missing__(self, key):
+        self[key] = len(self)
+        return self[key]
+
+class Stack(list):
+    def push(self, v):
+        self.append(v)
+        return self
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Fixed:
+    first: int = 1
+    second: tuple = ()
+
+    def __post_init__(self):
+        object.__setattr__(self, "total", self.first + len(self.second))
+
 def traced(fn):
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):
@@ -126,12 +198,23 @@ items.reverse(); x[0] = {k}; thing = Child({k}); n = Pair(x, n).right; a, *b = i
 items.sort(key=lambda v: -v if isinstance(v, int) else 0); n = note({k}); del thing.count|thing.count = {k}; x = list(gen(x, n))[-1] if n % 4 else x
 g = gen(y, 3)|y = next(g)|y = g.send({k})|g.close(); n = {1: 2, n: 3}.get({k}, n); items = items[::-1][:5]; n = int(x.sum() > {k}); n = len(f'{n}-{len(items)}')
 items = list(dict.fromkeys(v for v in items if isinstance(v, int))); n = sum(i for i, v in enumerate(zip(items, 'ab'))); n, items = len(items), items + [n]
+y = early(y, items, {k}); m = Metered()|m.level = {I}|n = m.level + (m + {k}); m = Named(table)|n = m[{k}] + len(m) + m['zz']; m = Stack(items)|items = list(m.push({I})[1:]) + m[:2]
+g = careful(x, {k}, items)|x = next(g)|n = next(g, n) if isinstance(n, int) and {k} % 2 else n|g.close(); g = relay(y, {k}, items)|y = sum(list(g), y); g = careful(y, 2, items)|next(g)|y = g.throw(ValueError('q'))
+n = max(Fixed({k}), Fixed(2, (n,))).total; n = [Fixed(1), Fixed()].index(Fixed()); items[1:2] = [{k}, {k}]; del items[:1]; n = (m := {k} + 1) * m; first, *items = [{k}, *items]; x, (y, n) = y, (x, {k})
+table['fn'] = lambda v, k={k}: v + k + n|n = table['fn']({k})|del table['fn']; n = [f() for f in [lambda i=i: i + n for i in range(3)]][{k} % 3]; table |= {'u': {I}}; n = sum({v: i for i, v in enumerate('aba')}.values())
+try:|    n = table['q'] if {k} else n / 0|except (KeyError, ZeroDivisionError) as error:|    items.append(type(error).__name__)|finally:|    n = {k}; with Log(items), managed(items) as size:|    n = size; vars(thing)['extra2'] = {I}; setattr(thing, 'w', {T}); n = len({*items[:0], {k}, n})
 table = {**table, 'd': {k}}; x = x.detach(); n = n if n < 100 else 0; Thing.shared = {k}"""
 RAISES = """raise ValueError('no {k}'); raise KeyError({k}); items[99]; table['missing']; n / 0; thing.nothing; raise RuntimeError from ValueError('x'); assert False; x @ x
-next(iter(()))"""
+next(iter(())); raise ExceptionGroup('g', [ValueError({k}), KeyError('k')]); Fixed().first = 2; [].pop(); (a, b) = items; {}['k'].x; getattr(n, 'nope'); next(careful(x, 1, items)).nope"""
 LOOPS = "items[:3]; range({k}); list(table); gen(x, {k}); zip(items, range(2)); itertools.islice(itertools.count(), 2); [x, y]; 'ab'"
-CONTEXTS = "Log(items); Log(items, True) as log; managed(items) as size; torch.no_grad(); contextlib.suppress(ValueError); contextlib.nullcontext(3) as n"
-CASES = (("0", "1 | 2", "_"), ("[]", "[first, *rest]", "_"), ("{'a': found}", "_"), ("Child()", "Thing(count=1)", "_"), ("(1, _)", "(a, b) if a > 1", "_"))
+CONTEXTS = "Log(items); Log(items, True) as log; managed(items) as size; torch.no_grad(); contextlib.suppress(ValueError); contextlib.nullcontext(3) as n; contextlib.ExitStack() as stack; contextlib.closing(careful(x, 2, items)) as g"
+CASES = (
+    ("0", "1 | 2", "_"),
+    ("[]", "[first, *rest]", "_"),
+    ("{'a': found}", "_"),
+    ("Child()", "Thing(count=1)", "_"),
+    ("(1, _)", "(a, b) if a > 1", "_"),
+)
 
 
 def options(text: str) -> list[str]:
@@ -198,10 +281,18 @@ class Writer:
         self.put(indent, "try:")
         self.block(indent + 1, loop)
         self.put(indent + 1, self.some(RAISES + "; n = n + 1; x = x + 1"))
-        handler = self.choose(("except (IndexError, KeyError) as error:", "except ValueError:", "except Exception as error:", "except AttributeError:", ""))
+        handler = self.choose(
+            ("except (IndexError, KeyError) as error:", "except ValueError:", "except Exception as error:", "except AttributeError:", "")
+        )
         if handler:
             self.put(indent, handler)
-            self.put(indent + 1, self.some("n = len(items); items.append(7); x = x * 2; n = 1; raise; y = x" + ("; n = len(str(error))" if " as " in handler else "")))
+            self.put(
+                indent + 1,
+                self.some(
+                    "n = len(items); items.append(7); x = x * 2; n = 1; raise; y = x"
+                    + ("; n = len(str(error))" if " as " in handler else "")
+                ),
+            )
             self.perhaps("else:", indent, loop)
         if not handler or self.choose((True, False)):
             self.put(indent, "finally:")
@@ -289,6 +380,7 @@ def trial(source: str) -> str:
 
 def main() -> None:
     count, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    sys.unraisablehook = lambda _: None  # generators that raise when they are closed
     wrong = bad = 0
     for n in range(seed, seed + count):
         source = program(random.Random(n).choice)
@@ -299,8 +391,9 @@ def main() -> None:
             continue
         if why:
             wrong += 1
-            print(f"seed {n}: {why[:1500]}\n{source[len(HEAD):] if len(sys.argv) > 3 else ''}", flush=True)
-    print(f"{count - bad} programs, {wrong} differ")
+            print(f"seed {n}: {why[:1500]}\n{source[len(HEAD) :]}", flush=True)
+    print(f"{count - bad} programs from seed {seed}: {wrong} differ")
+    sys.exit(wrong > 0)
 
 
 if __name__ == "__main__":

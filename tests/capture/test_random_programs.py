@@ -19,5 +19,5 @@ def test_random_programs(chooser):
 
 
 def test_known_seeds():
-    for seed in (106, 331, 369):
+    for seed in (511464, 512305):
         assert trial(program(random.Random(seed).choice)) == ""

@@ -29,9 +29,9 @@ static const char *const check_names[C_COUNT] = {
     "call", "same_items", "watch", "keep", "int", "alive", "ref_is",
 };
 
-enum { L_HELD, L_TENSORS, L_SAME, L_DISTINCT, L_STATE, L_SHAPE, L_CALL, L_COUNT };
+enum { L_HELD, L_TENSORS, L_SAME, L_DISTINCT, L_STATE, L_SHAPE, L_CALL, L_FUNCTIONS, L_COUNT };
 
-static const char *const last_names[L_COUNT] = {"held", "tensors", "same", "distinct", "state", "shape", "call"};
+static const char *const last_names[L_COUNT] = {"held", "tensors", "same", "distinct", "state", "shape", "call", "functions"};
 
 typedef struct {
     int op, guard;
@@ -331,6 +331,24 @@ static int torch_state_is(PyObject *operand) {
     return same;
 }
 
+/* A tuple of functions, each followed by its code, its defaults and its keyword defaults (None: it has none). */
+static int functions_hold(PyObject *rows) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); i += 4) {
+        PyFunctionObject *f = (PyFunctionObject *)PyTuple_GET_ITEM(rows, i);
+        if (f->func_code != PyTuple_GET_ITEM(rows, i + 1)) return 0;
+        if ((f->func_defaults ? f->func_defaults : Py_None) != PyTuple_GET_ITEM(rows, i + 2)) return 0;
+        if ((f->func_kwdefaults ? f->func_kwdefaults : Py_None) != PyTuple_GET_ITEM(rows, i + 3)) return 0;
+    }
+    return 1;
+}
+
+static int are_functions(PyObject *rows) {
+    if (!PyTuple_Check(rows) || PyTuple_GET_SIZE(rows) % 4) return 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); i += 4)
+        if (!PyFunction_Check(PyTuple_GET_ITEM(rows, i))) return 0;
+    return 1;
+}
+
 static int shape_in_python(Run *run, const Last *l, const Program *p) {
     PyObject *symbols = PyTuple_New(p->ints);
     for (Py_ssize_t i = 0; symbols && i < p->ints; i++) {
@@ -349,6 +367,7 @@ static int last_check(Run *run, const Last *l, const Program *p) {
     case L_SAME: return run->slots[l->a] == run->slots[l->b];
     case L_DISTINCT: return run->slots[l->a] != run->slots[l->b];
     case L_STATE: return torch_state_is(l->operand);
+    case L_FUNCTIONS: return functions_hold(l->operand);
     case L_CALL: return truth_of_call(PyObject_Vectorcall(l->operand, run->slots + l->a, l->count, NULL));
     default: {
         int holds = l->code ? shape_run(l->code, l->count, run->ints) : -2;
@@ -410,6 +429,7 @@ static int parse_node(Node *n, PyObject *tuple) {
 static int parse_last(Last *l, PyObject *tuple) { /* (last, operand, a, b, count, fallback, guard) */
     if (!PyArg_ParseTuple(tuple, "iOnnnOi", &l->op, &l->operand, &l->a, &l->b, &l->count, &l->fallback, &l->guard)) return -1;
     if (l->op == L_STATE && !PyTuple_Check(l->operand)) return refuse("a tuple is needed");
+    if (l->op == L_FUNCTIONS && !are_functions(l->operand)) return refuse("functions with their parts are needed");
     if (l->op == L_HELD && !Py_IS_TYPE(l->operand, &HeldType)) return refuse("a Held is needed");
     if (l->op != L_SHAPE || l->operand == Py_None) return 0;
     l->code = PyMem_Calloc(2 * l->count + 1, sizeof(int64_t));

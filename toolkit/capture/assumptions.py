@@ -49,8 +49,9 @@ class GuardKind(Enum):
     NO_ALIAS = auto()  # tensors are pairwise distinct objects - tuple[Source, ...] (the first is `source`)
     OVERLAP = auto()  # storages overlap exactly so - OverlapSpec
     # state of torch (source is None)
-    STATE = auto()  # what torch says when asked - Answer
+    STATE = auto()  # what torch says when asked, or Python about classes - Answer
     AUTOCAST = auto()  # (device type, enabled, dtype) - tuple
+    FUNCTIONS_UNCHANGED = auto()  # code and defaults of functions that are held (source is None) - FunctionsSpec
     # whole modules
     MODULE_STATE = auto()  # an nn.Module and the submodules touched: attributes, parameters, buffers, hooks - ModuleSpec
 
@@ -65,7 +66,9 @@ class Guard:
     where: UserLine | None = None
 
     def subject(self) -> str:
-        return self.source.text() if self.source else "torch"
+        if self.source is None:
+            return "functions" if self.kind is GuardKind.FUNCTIONS_UNCHANGED else "torch"
+        return self.source.text()
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Answer:
-    """What torch said about its own state: `read(*arguments)` gave `value`."""
+    """What torch said about its own state, or Python about classes: `read(*arguments)` gave `value`."""
 
     read: Callable[..., Any]
     value: Any
@@ -100,7 +103,7 @@ class Answer:
 
     def text(self, value: Any) -> str:
         """`grad mode off`, `is_autocast_enabled('cuda') on`."""
-        asked = STATE_NAMES.get(self.read) or f"{self.read.__name__}({', '.join(map(repr, self.arguments))})"
+        asked = STATE_NAMES.get(self.read) or f"{getattr(self.read, '__name__', 'dispatch')}({', '.join(map(repr, self.arguments))})"
         return f"{asked} {('on' if value else 'off') if isinstance(value, bool) else value}"
 
 

@@ -125,6 +125,7 @@ class Capture:
             self._tell_break(frame, trace.record.breaks[tx.steps])
         compiled = self._compile(trace, frame, ending)
         trace.object_guards()
+        trace.function_guards()
         trace.shape_guards()
         consolidate(trace, frame)
         trace.alias_guards()
@@ -180,6 +181,7 @@ class Capture:
 def _plain(trace: Trace) -> Entry | Skip:
     """A frame without any tensor work gains nothing: it runs as it is, as long as what led to that holds. What it calls is still seen."""
     trace.object_guards()
+    trace.function_guards()
     trace.shape_guards()
     return Entry(trace.guards, None, plain=True) if len(trace.guards) else Skip()
 

@@ -110,6 +110,7 @@ CHECKS: dict[GuardKind, Check] = {
         lambda e: f"autocast {e[0]} {_autocast(e[1:])}",
         lambda v, e, f: _autocast(_torch.autocast_state(e[0])),
     ),
+    K.FUNCTIONS_UNCHANGED: Check(lambda v, e, f: not e.difference(), lambda e: e.text(), lambda v, e, f: e.difference()),
     K.MODULE_STATE: Check(lambda v, e, f: not e.difference(v), ModuleSpec.text, lambda v, e, f: e.difference(v)),
 }
 

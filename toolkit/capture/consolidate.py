@@ -70,6 +70,7 @@ class Namespace:
     complete: bool = False
     where: Any = None
     source: Source | None = None  # where it is looked for; None: it is held
+    of: Source | None = None  # the object whose `__dict__` it is
 
 
 def _is_solid(value: Any) -> bool:
@@ -122,6 +123,8 @@ class Consolidation:
             self.history.specs.add(spec)
             kept.add(Guard(K.MODULE_STATE, root, spec, self._where(root)))
         for space in (s for s in self.spaces.values() if s.names or s.complete):
+            if space.of is not None and not isinstance(owner := self.value(space.of), ModuleType):
+                kept.add(Guard(K.ID_IS, InstanceDictSource(ConstSource(owner, space.of.text())), space.values, space.where))
             names = space.values if space.complete else space.names
             kept.add(
                 Guard(
@@ -222,7 +225,8 @@ class Consolidation:
         if not held or (isinstance(source, InstanceDictSource) and isinstance(self.value(source.base), (Module, type))):
             return None
         looked_for = source if isinstance(source, BuiltinsSource) else None  # the globals of a version are always the same
-        return self.spaces.setdefault(id(values), Namespace(values, source.text(), source=looked_for))
+        owner = source.base if isinstance(source, InstanceDictSource) else None
+        return self.spaces.setdefault(id(values), Namespace(values, source.text(), source=looked_for, of=owner))
 
     def _lookups(self, guard: Guard) -> bool:
         """Is the guard on the names of a namespace implied by its own?"""
@@ -270,13 +274,17 @@ class Consolidation:
             return self.is_held(source)
         if kind is K.CONSTANT_EQUALS:
             return isinstance(self.value(source), _PLAIN)
-        if kind is K.SAME_OBJECT:
+        if kind in (K.SAME_OBJECT, K.DISTINCT_OBJECT):
+            if isinstance(self.value(source), _PLAIN):  # settled are their values
+                return False
             return isinstance(guard.expected, ConstSource) or self.settled(guard.expected)
         return kind in _IDENTITY
 
     def rewritten(self, guard: Guard) -> Guard:
         if guard.source is None:
             return guard
+        if guard.kind in (K.SAME_OBJECT, K.DISTINCT_OBJECT) and isinstance(self.value(guard.source), _PLAIN):
+            return guard  # which object it is must be looked up: only its value is settled
         expected = guard.expected
         if isinstance(expected, Source):
             expected = self.rebase(expected)

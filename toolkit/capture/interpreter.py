@@ -58,6 +58,12 @@ class Interpreter(Opcodes, Operations):
         self.kw_names: tuple[str, ...] = ()
         self.result: VariableTracker | None = None
         self.yielded: VariableTracker | None = None
+        trace.activations.add(self)
+
+    def let_go(self) -> None:
+        """The trace is over: whatever still refers to this activation (an exception's traceback), it holds nothing of the program's."""
+        self.locals, self.cells, self.stack = {}, {}, []
+        self.result = self.yielded = self.function = None
 
     # -- running --------------------------------------------------------------------------------------------------------
 

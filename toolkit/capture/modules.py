@@ -10,6 +10,7 @@ import re
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -132,6 +133,27 @@ def _attributes(cls: type) -> tuple[tuple[str, Any], ...]:
 
 def _same_attributes(now: tuple[tuple[str, Any], ...], before: tuple[tuple[str, Any], ...]) -> bool:
     return len(now) == len(before) and all(n == m and v is w for (n, v), (m, w) in zip(now, before, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionsSpec:
+    """Functions that compiled code holds (methods of classes, those of libraries) as they were: code, defaults, keyword defaults."""
+
+    rows: tuple[tuple[FunctionType, CodeType, Any, Any], ...]
+
+    @staticmethod
+    def of(functions: Iterable[FunctionType]) -> FunctionsSpec:
+        return FunctionsSpec(tuple((f, f.__code__, f.__defaults__, f.__kwdefaults__) for f in functions))
+
+    def difference(self) -> str:
+        for function, *parts in self.rows:
+            now = (function.__code__, function.__defaults__, function.__kwdefaults__)
+            if any(a is not b for a, b in zip(now, parts, strict=True)):
+                return f"{function.__qualname__} was changed"
+        return ""
+
+    def text(self) -> str:
+        return f"{len(self.rows)} functions unchanged"
 
 
 @dataclass(frozen=True)

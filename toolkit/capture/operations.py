@@ -10,8 +10,10 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .assumptions import Answer
 from .breaks import LEAVING, BreakGraph
-from .guards import GuardKind
+from .constants import same_constant
+from .guards import Guard, GuardKind
 from .source import ConstSource, Source
 from .variables.base import Args, Kwargs, NotConstant, VariableTracker
 
@@ -58,6 +60,10 @@ class Operations:
     def guard(self, kind: GuardKind, source: Source | None, expected: Any = None) -> None:
         """Assume something about the object at `source` (no source: nothing to check)."""
         self.trace.guard(kind, source, expected)
+
+    def answered(self, function: Callable[..., Any], args: tuple[Any, ...], value: Any) -> None:
+        """Assume that `function(*args)`, asked before the compiled code runs, gives `value` again."""
+        self.trace.guards.add(Guard(GuardKind.STATE, None, Answer(function, value, args), self.trace.line()))
 
     def same_object(self, known: VariableTracker, source: Source) -> None:
         """`source` gave an object that has a tracker already: guard that both sources give one object."""
@@ -199,12 +205,40 @@ class Operations:
     def is_same(self, left: VariableTracker, right: VariableTracker) -> bool:
         """`left is right`."""
         left, right = self.realize(left), self.realize(right)
-        if left is right:
-            return True
         try:
-            return left.real() is right.real()
+            same = left is right or left.real() is right.real()
         except NotConstant:
-            return False
+            same = False
+        if left is not right and left.source is not None and right.source is not None and not _differ_anyway(left, right):
+            self._assume_identity(left.source, right.source, same)
+        return same
+
+    def is_one(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """`left is right`, asked by the program itself."""
+        left, right = self.realize(left), self.realize(right)
+        if left is not right and left.source is not None and right.source is not None and _varies(left, right):
+            self.break_graph("unsupported-operator", "whether two numbers that vary are one object is asked")
+        return self.wrap_constant(self.is_same(left, right))
+
+    def _assume_identity(self, left: Source, right: Source, same: bool) -> None:
+        """Two objects that existed before are one object, or two, only while their places hold what they hold now."""
+        first, second = (right, left) if isinstance(left, ConstSource) else (left, right)
+        self.guard(GuardKind.SAME_OBJECT if same else GuardKind.DISTINCT_OBJECT, first, second)
+
+
+def _varies(left: VariableTracker, right: VariableTracker) -> bool:
+    """Two numbers, one of which varies from call to call?"""
+    same_kind = left.python_type() is right.python_type() in (int, float)
+    return same_kind and not (left.is_constant() and right.is_constant())
+
+
+def _differ_anyway(left: VariableTracker, right: VariableTracker) -> bool:
+    """Do guards on types and values say already that these are two objects, or does only their value matter?"""
+    if left.python_type() is not right.python_type():
+        return True
+    if _varies(left, right):  # the values are compared too
+        return True
+    return left.is_constant() and right.is_constant() and not same_constant(left.constant(), right.constant())
 
 
 def _comes_first(op: Callable[..., Any], right: VariableTracker, left: VariableTracker) -> bool:

@@ -94,7 +94,9 @@ class Builder:
 
     def add(self, guard: Guard, number: int) -> None:
         kind, source, expected = guard.kind, guard.source, guard.expected
-        if source is None:
+        if kind is K.FUNCTIONS_UNCHANGED:
+            self.finish("functions", number, tuple(part for row in expected.rows for part in row))
+        elif source is None:
             self.state(expected, number) if kind is K.STATE else self.autocast(expected, number)
         elif kind in _SIMPLE:
             self.check(self.place(source, number), _SIMPLE[kind], expected, number)

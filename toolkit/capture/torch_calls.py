@@ -108,6 +108,7 @@ BREAKS: dict[Any, tuple[str, str]] = {
     torch.set_default_dtype: ("side-effect", "torch.set_default_dtype() changes the state of torch"),
     torch.set_default_device: ("side-effect", "torch.set_default_device() changes the state of torch"),
     torch.use_deterministic_algorithms: ("side-effect", "torch.use_deterministic_algorithms() changes the state of torch"),
+    torch.set_flush_denormal: ("side-effect", "torch.set_flush_denormal() changes the state of torch"),
     torch.set_num_threads: ("side-effect", "torch.set_num_threads() changes the state of torch"),
     torch.set_printoptions: ("side-effect", "torch.set_printoptions() changes the state of torch"),
     torch.set_float32_matmul_precision: ("side-effect", "torch.set_float32_matmul_precision() changes the state of torch"),

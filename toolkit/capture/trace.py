@@ -10,7 +10,7 @@ import os
 import sysconfig
 import weakref
 from collections.abc import Callable
-from types import CodeType, CoroutineType, GeneratorType
+from types import CodeType, CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +23,7 @@ from .checks import overlap_groups
 from .effects import Effects
 from .graph import GraphBuilder
 from .guards import GuardSet
+from .modules import DictSpec, FunctionsSpec
 from .resume import original_of
 from .skipfiles import CAPTURED, verdict
 from .source import ConstSource, SizeSource, Source, StrideSource
@@ -73,6 +74,7 @@ class Trace:
         self.graph = GraphBuilder(self)
         self.handled: VariableTracker | None = None  # sys.exception() of the traced program
         self.stack: list[Interpreter] = []
+        self.activations: weakref.WeakSet[Interpreter] = weakref.WeakSet()  # all of them, ended ones too
         self.steps = 0
         self.numbers: dict[Source, VariableTracker] = {}  # numbers that are inputs of the graph
         self.raised_at: int | None = None  # the step of the top frame where the exception that is on its way was raised
@@ -84,6 +86,7 @@ class Trace:
         self.grad_at_start = self.state_at_start.grad
         self.devices: list[tuple[torch.device, int]] = []  # open torch.device blocks, and the steps at which they were entered
         self.classes: set[type] = set()  # those whose attributes are guarded
+        self.functions: dict[FunctionType, None] = {}  # those without a source whose code was run
 
     def check_lifetimes(self) -> None:
         """Objects that Python would end before the frame ends, or in it: raises BreakGraph or SkipFrame."""
@@ -98,6 +101,9 @@ class Trace:
     def release(self) -> None:
         """Let go of the objects of the traced program: they must not live longer than they would."""
         self.stack.clear()
+        for activation in list(self.activations):
+            activation.let_go()
+        self.functions.clear()
         self.generators.clear()
         self.weakly.clear()
         self.effects = Effects()
@@ -161,6 +167,16 @@ class Trace:
         trace itself has changed since is the same in every run."""
         with self.state_at_start.again():
             self.guards.add(Guard(GuardKind.STATE, None, Answer.to(read, *arguments), self.line()))
+
+    def function_guards(self) -> None:
+        """What was run of functions that the compiled code holds itself is what they are."""
+        if self.functions:
+            self.guards.add(Guard(GuardKind.FUNCTIONS_UNCHANGED, None, FunctionsSpec.of(self.functions)))
+        for function in self.functions:
+            named = function.__kwdefaults__
+            if named:
+                text = f"{function.__qualname__}.__kwdefaults__"
+                self.guards.add(Guard(GuardKind.DICT_UNCHANGED, ConstSource(named, text), DictSpec.of(named, text)))
 
     def object_guards(self) -> None:
         """An object that the trace changed must stay apart from others of its class: under one identity the changes would meet."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..bytecode import NULL_FIRST, call_slots
-from ..source import AttrSource, ConstSource
+from ..source import AttrSource, ConstSource, ItemSource, Source
 from ..variables.base import VariableTracker
 from ..variables.constant import NULL
 from ..variables.containers import TupleVariable
@@ -75,9 +75,9 @@ class CallOpcodes(Family):
         if module is None or names is None:
             self.break_graph("import", f"module {name} is imported while it runs for the first time")
         if not self.is_same(names, self.wrap_constant(None)) or level:
-            return self.push(self.wrap(module, ConstSource(module, name)))
-        root = sys.modules[name.partition(".")[0]]
-        return self.push(self.wrap(root, ConstSource(root, root.__name__)))
+            return self.push(self.wrap(module, _imported(name)))
+        root = name.partition(".")[0]
+        return self.push(self.wrap(sys.modules[root], _imported(root)))
 
     def _absolute(self, name: str, level: int) -> str:
         if not level:
@@ -97,3 +97,8 @@ class CallOpcodes(Family):
         if type(real).__name__ == "_LazyModule":  # its attributes import on first use; by now they are there
             return self.push(self.wrap(getattr(real, i.argval), AttrSource(ConstSource(real, real.__name__), i.argval)))
         return self.push(self.get_attr(module, i.argval))
+
+
+def _imported(name: str) -> Source:
+    """Where `import` finds a module: tests and plugins put others there."""
+    return ItemSource(ConstSource(sys.modules, "sys.modules"), name)

@@ -39,10 +39,10 @@ class FunctionOpcodes(Family):
             setattr(function, name, value.unpack_lazy(self) if name == "defaults" else value)
 
     def LOAD_SUPER_ATTR(self, i: Instruction) -> None:
-        from ..variables.user_defined import SuperVariable
+        from ..variables.classes import super_of
 
         instance, cls, _ = self.pop(), self.pop(), self.pop_lazy()
-        value = self.get_attr(SuperVariable(cls, instance), i.argval)
+        value = self.get_attr(super_of(self, cls, instance), i.argval)
         if i.is_method:
             self.push_callable(value)  # type: ignore[attr-defined]
         else:

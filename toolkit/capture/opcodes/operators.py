@@ -48,7 +48,8 @@ class OperatorOpcodes(Family):
 
     def IS_OP(self, i: Instruction) -> None:
         right, left = self.pop(), self.pop()
-        self.push(self.wrap_constant(self.is_same(left, right) == (i.argval == "is")))
+        same = self.is_one(left, right)
+        self.push(same if i.argval == "is" else self.unary(operator.not_, same))
 
     def CONTAINS_OP(self, i: Instruction) -> None:
         container, item = self.pop(), self.pop()

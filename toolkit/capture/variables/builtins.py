@@ -292,7 +292,7 @@ def _extreme(op: str) -> Callable[..., VariableTracker]:
 def _symbolic_extreme(tx: Interpreter, name: str, a: VariableTracker, b: VariableTracker) -> VariableTracker | None:
     """min and max of symbolic sizes stay symbolic, without a guard on which is larger."""
     if not any(isinstance(v, SymbolicVariable) for v in (a, b)) or not all(
-        v.is_constant() or isinstance(v, SymbolicVariable) for v in (a, b)
+        isinstance(v, SymbolicVariable) or (v.is_constant() and isinstance(v.constant(), (int, float))) for v in (a, b)
     ):
         return None
     return tx.graph.call_function(torch.sym_max if name == "max" else torch.sym_min, [a, b])
@@ -389,8 +389,8 @@ for _op, _symbol in {"lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "
 for _op in ("neg", "pos", "invert", "not_"):
     RULES[getattr(operator, _op)] = _unary_rule(getattr(operator, _op))
 RULES[operator.truth] = lambda tx, v: tx.wrap_constant(tx.truth(v))
-RULES[operator.is_] = lambda tx, a, b: tx.wrap_constant(tx.is_same(a, b))
-RULES[operator.is_not] = lambda tx, a, b: tx.wrap_constant(not tx.is_same(a, b))
+RULES[operator.is_] = lambda tx, a, b: tx.is_one(a, b)
+RULES[operator.is_not] = lambda tx, a, b: tx.unary(operator.not_, tx.is_one(a, b))
 RULES[operator.contains] = lambda tx, a, b: tx.contains(a, b)
 RULES[operator.getitem] = lambda tx, a, b: a.get_item(tx, b)
 RULES[operator.abs] = _abs

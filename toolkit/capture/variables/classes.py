@@ -13,11 +13,11 @@ import torch
 
 from ..effects import DELETED
 from ..guards import GuardKind
-from ..source import ConstSource, DictAttrSource, Source
+from ..source import AttrSource, ConstSource, DictAttrSource, Source
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .containers import SequenceVariable, TupleVariable
 from .functions import BoundMethodVariable
-from .lookup import IMMUTABLE, bind_to, class_source, find, note_volatile
+from .lookup import IMMUTABLE, assume_bases, bind_to, class_source, find, note_volatile
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -181,15 +181,34 @@ def _annotations(tx: Interpreter, cls: type) -> VariableTracker:
     return tx.wrap(found, DictAttrSource(class_source(cls), "__annotations__"))
 
 
+def _text_fact(name: str) -> Callable[[Any, Any], VariableTracker]:
+    """A name, or the docstring. No version number of the class tells that it was set."""
+
+    def fact(tx: Interpreter, cls: type) -> VariableTracker:
+        value = getattr(cls, name)
+        if not isinstance(value, str):
+            return tx.wrap_constant(None)
+        if not cls.__flags__ & IMMUTABLE:
+            tx.guard(GuardKind.CONSTANT_EQUALS, AttrSource(class_source(cls), name), value)
+        return tx.wrap_constant(value)
+
+    return fact
+
+
+def _bases_fact(read: Callable[[Any, type], VariableTracker]) -> Callable[[Any, Any], VariableTracker]:
+    def fact(tx: Interpreter, cls: type) -> VariableTracker:
+        assume_bases(tx, cls)
+        return read(tx, cls)
+
+    return fact
+
+
 _CLASS_FACTS: dict[str, Callable[[Any, Any], VariableTracker]] = {
-    "__name__": lambda tx, cls: tx.wrap_constant(cls.__name__),
-    "__qualname__": lambda tx, cls: tx.wrap_constant(cls.__qualname__),
-    "__module__": lambda tx, cls: tx.wrap_constant(cls.__module__),
-    "__doc__": lambda tx, cls: tx.wrap_constant(cls.__doc__ if isinstance(cls.__doc__, str) else None),
+    **{name: _text_fact(name) for name in ("__name__", "__qualname__", "__module__", "__doc__")},
     "__class__": lambda tx, cls: tx.wrap_constant(type(cls)),
-    "__mro__": lambda tx, cls: _class_tuple(tx, cls.__mro__),
-    "__bases__": lambda tx, cls: _class_tuple(tx, cls.__bases__),
-    "__base__": lambda tx, cls: tx.wrap_constant(cls.__base__),
+    "__mro__": _bases_fact(lambda tx, cls: _class_tuple(tx, cls.__mro__)),
+    "__bases__": _bases_fact(lambda tx, cls: _class_tuple(tx, cls.__bases__)),
+    "__base__": _bases_fact(lambda tx, cls: tx.wrap_constant(cls.__base__)),
     "__dict__": _class_dict,
     "__annotations__": _annotations,
 }
@@ -232,6 +251,17 @@ class SuperVariable(VariableTracker):
         if found is None:
             tx.raise_error(AttributeError, f"'super' object has no attribute '{name}'")
         return bind_to(tx, found, None if is_class else self.instance, tx.wrap_constant(start))
+
+
+def super_of(tx: Interpreter, cls: VariableTracker, instance: VariableTracker) -> SuperVariable:
+    """super(cls, instance)."""
+    if not issubclass(cls.python_type(), type):
+        tx.raise_error(TypeError, f"super() argument 1 must be a type, not {cls.python_type().__name__}")
+    kind = instance.python_type()
+    assume_bases(tx, kind)
+    if not (issubclass(kind, cls.real()) or (issubclass(kind, type) and issubclass(instance.real(), cls.real()))):
+        tx.raise_error(TypeError, "super(type, obj): obj must be an instance or subtype of type")
+    return SuperVariable(cls, instance)
 
 
 # -- questions about classes ------------------------------------------------------------------------------------------
@@ -284,9 +314,19 @@ def is_subclass(tx: Interpreter, value: VariableTracker, classes: VariableTracke
 def _is_subclass(tx: Interpreter, kind: type, cls: type) -> bool:
     """What Python says of two existing classes; abstract base classes with their registries included."""
     try:
-        return issubclass(kind, cls)
+        answer = issubclass(kind, cls)
     except TypeError as error:
         return tx.raise_error(TypeError, *error.args)
+    if type(cls) is type:
+        assume_bases(tx, kind)
+    elif not (_is_settled(kind) and _is_settled(cls)):
+        tx.answered(issubclass, (kind, cls), answer)
+    return answer
+
+
+def _is_settled(cls: type) -> bool:
+    """A class of C or of the libraries that nobody registers with others."""
+    return bool(cls.__flags__ & IMMUTABLE) or cls.__module__.partition(".")[0] in ("torch", "collections", "typing", "numbers")
 
 
 def flat_classes(tx: Interpreter, classes: VariableTracker) -> list[type]:

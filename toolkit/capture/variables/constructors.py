@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .base import VariableTracker
-from .classes import SuperVariable
+from .classes import super_of
 from .constant import ConstantVariable
 from .containers import ListVariable, RangeVariable, SliceVariable, TupleVariable, index_of
 from .dicts import DictVariable, FrozenSetVariable, SetVariable, as_set
@@ -234,11 +234,7 @@ def _type(tx: Interpreter, value: VariableTracker, *more: VariableTracker) -> Va
 def _super(tx: Interpreter, cls: VariableTracker | None = None, instance: VariableTracker | None = None) -> VariableTracker:
     """Without arguments: the class of the method's `__class__` cell, and its first argument."""
     if cls is not None and instance is not None:
-        if not issubclass(cls.python_type(), type):
-            tx.raise_error(TypeError, f"super() argument 1 must be a type, not {cls.python_type().__name__}")
-        if not _is_super_of(cls, instance):
-            tx.raise_error(TypeError, "super(type, obj): obj must be an instance or subtype of type")
-        return SuperVariable(cls, instance)
+        return super_of(tx, cls, instance)
     caller = tx.trace.current
     cell = caller.cells.get("__class__")
     first = caller.code.co_varnames[0] if caller.code.co_argcount else None
@@ -247,12 +243,7 @@ def _super(tx: Interpreter, cls: VariableTracker | None = None, instance: Variab
         owner = caller.cells[first].load(tx)
     if cell is None or owner is None:
         tx.raise_error(RuntimeError, "super(): __class__ cell not found" if cell is None else "super(): no arguments")
-    return SuperVariable(tx.realize(cell.load(tx)), tx.realize(owner))  # type: ignore[arg-type]
-
-
-def _is_super_of(cls: VariableTracker, instance: VariableTracker) -> bool:
-    kind = instance.python_type()
-    return issubclass(kind, cls.real()) or (issubclass(kind, type) and issubclass(instance.real(), cls.real()))
+    return super_of(tx, tx.realize(cell.load(tx)), tx.realize(owner))  # type: ignore[arg-type]
 
 
 @rule(property)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import operator
 from collections.abc import Callable, Hashable, Sequence
@@ -426,7 +427,7 @@ class TupleVariable(SequenceVariable):
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         fields = self.fields()
-        if name in fields:
+        if name in fields and self._is_field(tx, name):
             return self.item(tx, fields.index(name))
         if self.kind not in (tuple, torch.Size) and name in ("_fields", "__match_args__"):
             return tx.wrap_constant(fields)
@@ -435,6 +436,13 @@ class TupleVariable(SequenceVariable):
 
             return class_attribute(tx, self, self.kind, name)
         return builtin_attr(tx, self, name)
+
+    def _is_field(self, tx: Interpreter, name: str) -> bool:
+        """Did nobody put something else into the class under that name?"""
+        from .lookup import find
+
+        found = find(tx, self.kind, name) if hasattr(self.kind, "_fields") else None
+        return found is None or isinstance(found.raw, _FIELD)
 
     def method_asdict(self, tx: Interpreter) -> VariableTracker:
         from .dicts import DictVariable
@@ -465,6 +473,9 @@ class TupleVariable(SequenceVariable):
         out.emit.build_tuple(len(self.items))
         if named:
             out.emit.call(1)
+
+
+_FIELD = type(collections.namedtuple("One", "field").field)
 
 
 def _maker(kind: type) -> Callable[[tuple[Any, ...]], Any]:

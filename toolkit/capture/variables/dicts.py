@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
+from ..breaks import Observed
 from ..guards import GuardKind
 from ..source import DictKeySource, ItemSource
 from .base import Args, Kwargs, LazyVariable, VariableTracker
@@ -285,7 +286,12 @@ class DictViewVariable(VariableTracker):
         return as_set(tx, self).binary(tx, op, as_set(tx, other)) if self.which != "values" else None
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
-        return as_set(tx, self).compare(tx, op, as_set(tx, other)) if self.which != "values" and setlike(other) else None
+        if self.which == "values" or not setlike(other):
+            return None
+        try:
+            return as_set(tx, self).compare(tx, op, as_set(tx, other))
+        except Observed:
+            return tx.break_graph("unsupported-operator", f"{self.which}() with values that have no hash are compared")
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         return builtin_attr(tx, self, name)

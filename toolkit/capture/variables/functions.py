@@ -161,6 +161,8 @@ class UserFunctionVariable(FunctionVariable):
 
     def _kwdefaults(self, tx: Interpreter) -> dict[str, VariableTracker]:
         values, held = self.fn.__kwdefaults__ or {}, isinstance(self._source(), ConstSource)
+        if values and not held:
+            tx.guard(GuardKind.DICT_KEYS_ARE, AttrSource(self._source(), "__kwdefaults__"), tuple(values))
         place = functools.partial(KwDefaultsSource, self._source())
         return {n: tx.wrap_constant(v) if held and isinstance(v, ATOMS) else LazyVariable(v, place(n)) for n, v in values.items()}
 
@@ -198,13 +200,17 @@ class UserFunctionVariable(FunctionVariable):
         refused = refusal(self.fn)
         if refused is not None:
             tx.break_graph(*refused)
+        if isinstance(self._source(), ConstSource):
+            tx.trace.functions.setdefault(self.fn)
         return super().call(tx, args, kwargs)
 
     def own_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         if name in self.fn.__dict__:
             return tx.wrap(self.fn.__dict__[name], DictAttrSource(self._source(), name))
-        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__code__"):  # settled by the code, or nearly
-            return tx.wrap_constant(getattr(self.fn, name))
+        if name == "__code__":
+            if isinstance(self._source(), ConstSource):
+                tx.trace.functions.setdefault(self.fn)
+            return tx.wrap_constant(self.code)
         try:
             value = getattr(self.fn, name)
         except AttributeError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import types
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +97,12 @@ def assume_class(tx: Interpreter, cls: type) -> None:
         tx.trace.guards.add(Guard(GuardKind.CLASS_UNCHANGED, class_source(cls), ClassSpec.of(cls), tx.line()))
 
 
+def assume_bases(tx: Interpreter, cls: type) -> None:
+    """Guard that `cls` keeps its bases, if no guard on all of the class says so."""
+    if not cls.__flags__ & IMMUTABLE and (cls not in tx.trace.classes or any(base in _volatile for base in cls.__mro__)):
+        tx.guard(GuardKind.ID_IS, AttrSource(class_source(cls), "__mro__"), cls.__mro__)
+
+
 def note_volatile(cls: type) -> None:
     """The traced program writes attributes of `cls`: from now on they are guarded one by one."""
     if cls not in _volatile:
@@ -142,8 +149,17 @@ def _bind_property(tx: Interpreter, found: Found, instance: VariableTracker | No
     if instance is None:
         return found.variable(tx)
     if found.raw.fget is None:
-        tx.raise_error(AttributeError, f"property {found.name!r} of {found.owner.__name__!r} object has no getter")
+        tx.raise_error(AttributeError, refused(found.raw.__get__, instance.python_type()))
     return tx.call(tx.wrap(found.raw.fget, inside(found, "fget")), [instance])
+
+
+def refused(ask: Callable[..., Any], cls: type, *value: object) -> str:
+    """What Python says when a property has no such function. Its name is told only if it was made in a class body."""
+    try:
+        ask(object(), *value)
+    except AttributeError as error:
+        return str(error).replace("'object' object", f"{cls.__qualname__!r} object")
+    raise AssertionError(ask)
 
 
 def _bind_cached(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:

@@ -99,6 +99,9 @@ class SetVariable(Hashed):
         values = list(self.members.values())
         if len(values) < 2 or not all_constant(values):
             return values
+        if self.source is not None and not tx.effects.changed(self):  # its history decides too
+            tx.guard(GuardKind.CONSTANT_EQUALS, CallSource(self.source, tuple, "tuple"), tuple(v.constant() for v in values))
+            return values
         by_key = {v.constant(): v for v in values}
         return [by_key[k] for k in self.kind(by_key)]
 
@@ -199,6 +202,8 @@ class SetVariable(Hashed):
     def method_pop(self, tx: Interpreter) -> VariableTracker:
         if not self.members:
             tx.raise_error(KeyError, "pop from an empty set")
+        if self.source is not None and len(self.members) > 1:
+            tx.break_graph("unsupported-call", f"{self.describe()}.pop() takes whichever member its history puts first")
         first = self.unpack(tx)[0]
         del self.members[first.key(tx)]
         tx.effects.change(self)

@@ -25,7 +25,7 @@ from ..assumptions import Predicate
 from ..breaks import SkipFrame
 from ..guards import GuardKind
 from ..hook import disabled
-from ..source import ConstSource, FunctionClosureSource
+from ..source import ConstSource
 from .base import LazyVariable, NotConstant, VariableTracker
 from .containers import ListVariable, TupleVariable
 from .dicts import DictVariable, SetVariable
@@ -59,11 +59,11 @@ def _reduce(
 
 
 def _dispatch(tx: Interpreter, function: Any, cls: VariableTracker) -> VariableTracker:
-    """`dispatch` of a functools.singledispatch function: it remembers what it found, for the registry as it is."""
-    place = function.code.co_freevars.index("registry")
-    registry = FunctionClosureSource(function.source or ConstSource(function.fn, function.name), place, "registry")
-    tx.guard(GuardKind.DICT_KEYS_ARE, registry, tuple(function.fn.__closure__[place].cell_contents))
-    found = disabled(function.fn)(cls.real())
+    """`dispatch` of a functools.singledispatch function: it is asked again, for what is registered then."""
+    tx.guard(GuardKind.ID_IS, function.source, function.fn)
+    dispatch, kind = disabled(function.fn), cls.real()
+    found = dispatch(kind)
+    tx.answered(dispatch, (kind,), found)
     return tx.wrap(found, ConstSource(found, function.name))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import operator
 from collections.abc import Callable, Hashable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,8 +15,8 @@ from ..._torch import FakeTensor
 from ...events import DimensionMadeDynamic, emit
 from ..breaks import BreakGraph
 from ..effects import DELETED
-from ..guards import GuardKind, TensorSpec
-from ..source import AttrSource
+from ..guards import GuardKind, Predicate, TensorSpec
+from ..source import AttrSource, ConstSource, DictAttrSource
 from .base import Args, Kwargs, VariableTracker
 from .constant import ConstantVariable
 from .containers import TupleVariable
@@ -47,7 +48,6 @@ METADATA = frozenset(
         "is_mkldnn",
         "is_quantized",
         "is_nested",
-        "is_leaf",
         "itemsize",
         "is_vulkan",
         "is_ipu",
@@ -55,10 +55,9 @@ METADATA = frozenset(
         "is_hpu",
         "is_mtia",
         "is_maia",
-        "retains_grad",
-        "output_nr",
     ]
 )
+OF_AUTOGRAD = frozenset(("is_leaf", "retains_grad", "output_nr"))  # of inputs nothing else fixes them
 VIEWS = frozenset(("T", "mT", "H", "mH", "real", "imag"))
 _COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 
@@ -101,6 +100,8 @@ class TensorVariable(VariableTracker):
             return written
         if name in METADATA:
             return tx.wrap_constant(getattr(self.example, name))
+        if name in OF_AUTOGRAD:
+            return self._of_autograd(tx, name)
         if name == "shape":
             return self.sizes(tx)
         if name in VIEWS:
@@ -121,6 +122,10 @@ class TensorVariable(VariableTracker):
             return self._autograd_attr(tx, name)
         if name == "__class__":
             return tx.wrap_constant(self.kind)
+        users = _users_attribute(self.kind, name)
+        if users is not None:
+            owner = ConstSource(users, f"torch.{users.__name__}")
+            return tx.wrap(vars(users)[name], DictAttrSource(owner, name)).bind(self, tx.wrap_constant(self.kind))
         if callable(getattr(self.kind, name, None)):
             return TensorMethodVariable(self, name)
         if self.value is not None and name in vars(self.value):
@@ -131,6 +136,14 @@ class TensorVariable(VariableTracker):
         if self.source is not None:
             tx.guard(GuardKind.LACKS_ATTR, self.source, name)
         return tx.raise_error(AttributeError, f"'{self.kind.__name__}' object has no attribute '{name}'")
+
+    def _of_autograd(self, tx: Interpreter, name: str) -> VariableTracker:
+        answer = getattr(self.example, name)
+        if self.value is not None and self.source is not None:
+            if getattr(self.value, name) != answer:
+                tx.break_graph("unsupported-attribute", f"{name} of {self.describe()} is known only outside of the graph")
+            tx.guard(GuardKind.CONSTANT_EQUALS, AttrSource(self.source, name), answer)
+        return tx.wrap_constant(answer)
 
     def _autograd_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         if self.value is not None and self.source is not None:
@@ -221,7 +234,21 @@ class TensorVariable(VariableTracker):
         if name in METHOD_BREAKS:
             id, reason = METHOD_BREAKS[name]
             tx.break_graph(id, reason)
-        return tx.graph.call_method(name, [self, *args], kwargs)
+        found = tx.graph.call_method(name, [self, *args], kwargs)
+        if self.source is not None and found.is_constant() and found.constant() is not None:
+            self._answered(tx, name, found.constant(), args, kwargs)
+        return found
+
+    def _answered(self, tx: Interpreter, name: str, answer: Any, args: Args, kwargs: Kwargs) -> None:
+        """The twin of an input told something about it: true of the tensor itself, and of those that come later."""
+        given, named = [a.constant() for a in args], {k: v.constant() for k, v in kwargs.items()}
+
+        def holds(tensor: torch.Tensor) -> bool:
+            return bool(getattr(tensor, name)(*given, **named) == answer)
+
+        if not holds(self.value):
+            tx.break_graph("unsupported-operation", f"{name}() of {self.describe()} is known only outside of the graph")
+        tx.guard(GuardKind.CALLABLE, self.source, Predicate(holds, f"{name}() is {answer}"))
 
     # -- coming back ------------------------------------------------------------------------------------------------------------
 
@@ -271,6 +298,13 @@ class TensorMethodVariable(VariableTracker):
         out.emit.load_attr(self.name)
 
 
+def _users_attribute(kind: type, name: str) -> type | None:
+    """The class of torch that has `name` because the program put a function there."""
+    owner = next((base for base in kind.__mro__ if name in vars(base)), None)
+    value = vars(owner)[name] if owner is not None else None
+    return owner if isinstance(value, FunctionType) and not (value.__module__ or "torch").startswith("torch") else None
+
+
 def _operand(value: VariableTracker) -> bool:
     """Can it stand beside a tensor in an operator?"""
     if isinstance(value, (TensorVariable, SymbolicVariable)):
@@ -289,6 +323,8 @@ def wrap_tensor(tx: Interpreter, value: object, source: Source) -> VariableTrack
         )
     with _torch.outside_transforms():  # an input, even if it is first met inside a transform of torch.func
         fake = shapes.fakify(tx.trace.fake, value, source.text(), _dynamic_dims(tx, value, source), handle=source)
+    if fake.is_inference():
+        tx.break_graph("unsupported-object", f"{source.text()} is an inference tensor on {value.device}")
     tx.guard(GuardKind.TENSOR_MATCH, source, TensorSpec.of(value, fake.shape, fake.stride()))
     node = tx.graph.add_input(source.text(), source, fake, value)
     made = TensorVariable(node, fake, source, value, type(value))

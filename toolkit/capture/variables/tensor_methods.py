@@ -36,7 +36,8 @@ def stride(tx: Interpreter, tensor: TensorVariable, dim: VariableTracker | None 
         return None
     if dim is None:
         return tx.wrap_constant(tuple(found))
-    return tx.fold(lambda: found[dim.constant()])
+    d = index_of(tx, dim)
+    return ConstantVariable(found[d]) if isinstance(d, int) and -len(found) <= d < len(found) else None
 
 
 def numel(tx: Interpreter, tensor: TensorVariable) -> VariableTracker | None:
@@ -122,7 +123,7 @@ METHODS: dict[str, Rule] = {
     tensor: tx.wrap_constant(tensor.truth(tx)),
     "__getitem__": item("__getitem__"), "__setitem__": item("__setitem__"), "__hash__": hash_,
     **{name: folded(name) for name in ("is_floating_point", "is_complex", "is_signed", "element_size", "get_device", "is_contiguous",
-    "is_conj", "is_neg", "is_same_size_", "has_names", "is_pinned", "is_shared")},
+    "is_conj", "is_neg", "is_same_size_", "has_names")},
 }  # fmt: skip
 
 _VALUE = "data-dependent-value"

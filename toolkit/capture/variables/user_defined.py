@@ -22,7 +22,7 @@ from .classes import SuperVariable, class_attribute
 from .dicts import DictVariable
 from .functions import BoundMethodVariable
 from .instance_dict import InstanceDictVariable
-from .lookup import Found, bind_to, find, inside
+from .lookup import Found, bind_to, find, inside, refused
 from .object_memory import fill_base, hold, member, own_dict, own_namespace, restore
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class UserObjectVariable(VariableTracker):
     def _set_data(self, tx: Interpreter, found: Found, value: VariableTracker) -> None:
         if isinstance(found.raw, property):
             if found.raw.fset is None:
-                tx.raise_error(AttributeError, f"property {found.name!r} of {self.cls.__name__!r} object has no setter")
+                tx.raise_error(AttributeError, refused(found.raw.__set__, self.cls, None))
             tx.call(tx.wrap(found.raw.fset, inside(found, "fset")), [self, value])
             return
         setter = find(tx, type(found.raw), "__set__")
@@ -216,7 +216,7 @@ class UserObjectVariable(VariableTracker):
         found = find(tx, self.cls, name)
         if found is not None and isinstance(found.raw, property):
             if found.raw.fdel is None:
-                tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no deleter")
+                tx.raise_error(AttributeError, refused(found.raw.__delete__, self.cls))
             tx.call(tx.wrap(found.raw.fdel, inside(found, "fdel")), [self])
             return
         if found is not None and isinstance(found.raw, types.MemberDescriptorType):
