@@ -26,6 +26,10 @@ CASES = [
     ("W._is_view()", "W = torch.ones(4, 3)[2:]"), ("W.is_leaf", "W.requires_grad_()", "W = W + 1"),
     ("W.retains_grad", "W.requires_grad_()", "W = W + 1", "W.retain_grad()"), ("W.storage_offset()", "W = torch.ones(4, 3)[2:]"),
     ("x.helper()", "torch.Tensor.helper = lambda self: self * 3", "torch.Tensor.helper = lambda self: self * 4", "del torch.Tensor.helper"),
+    # modules: their classes and dicts, of modules inside too
+    ("net(x)", 'net.__class__ = type("Net2", (Net,), {"rate": 5})'), ("net.depth", 'net.__dict__ = {**net.__dict__, "depth": 7}'),
+    ("net(x)", 'net.lin.__class__ = type("Lin", (nn.Linear,), {"forward": lambda s, v: v})'),
+    ("net(x)", 'net.lin.__dict__ = {**net.lin.__dict__, "forward": lambda v: v * 3}'),
     # sets iterate in an order that their history decides
     ("list(E)", "E = {8, 0}", "E = {0}; E.add(8)"),
     # the state of torch

@@ -10,9 +10,12 @@ LAST: dict[str, int]  # its checks after the tree
 SHAPE: dict[str, int]  # instructions of conditions over sizes
 
 class Watch:
-    """Dicts and classes that must not change. `exact(i)` decides about the i-th (dicts first) when it was stored into."""
+    """Dicts and classes that must not change. `exact(i)` decides about the i-th (dicts first) when it was stored into. `owners` keep
+    their class and their `__dict__`."""
 
-    def __new__(cls, dicts: tuple[dict[Any, Any], ...], classes: tuple[type, ...], exact: Callable[[int], bool]) -> Self: ...
+    def __new__(
+        cls, dicts: tuple[dict[Any, Any], ...], classes: tuple[type, ...], exact: Callable[[int], bool], owners: tuple[Any, ...] = (), /
+    ) -> Self: ...
     def holds(self) -> bool: ...
 
 class Held:

@@ -1,16 +1,19 @@
-/* Watch(dicts, classes, exact): dicts and classes that must not have changed. Normally one flag says that nothing did; what did
+/* Watch(dicts, classes, exact, owners=()): dicts and classes that must not have changed, and objects that must keep their class and
+   their `__dict__`. Normally one flag says that nothing did; what did
    change is asked about by its position, `exact(i) -> bool`, dicts first, and if the answer is yes it counts as unchanged again.
 
    From 3.12 on CPython tells a watcher about every store into a dict, and the flag is set there. On 3.11 the version numbers of the
    dicts are compared. (From 3.12 on those are not kept for attributes stored inline in their object.) Classes have version numbers
-   everywhere. The dict itself, not the object it belongs to, is watched: `obj.__dict__ = {...}` goes unseen. */
+   everywhere. The dict itself is watched: that an object has another one since (`obj.__dict__ = {...}`), or another class, is seen of the
+   owners alone. They are looked at after the dicts: what is not held by those that did not change is held here. */
 
 typedef struct {
     PyObject_HEAD
-    PyObject *dicts, *classes; /* tuples */
+    PyObject *dicts, *classes, *owners; /* tuples */
     PyObject *exact;
     struct Watched *watched; /* one a dict */
     uint64_t *class_versions;
+    struct Owned *owned; /* one an owner */
     char changed; /* some dict was */
 } Watch;
 
@@ -21,6 +24,11 @@ typedef struct Watched {
     uint64_t version;
     char changed;
 } Watched;
+
+typedef struct Owned {
+    PyTypeObject *type;
+    PyObject **place, *dict; /* where the object has its dict, NULL if it has none; borrowed */
+} Owned;
 
 static PyTypeObject WatchType;
 
@@ -139,9 +147,24 @@ static int classes_hold(Watch *w) {
     return 1;
 }
 
+static int owners_hold(const Watch *w) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(w->owners); i++) {
+        const Owned *o = &w->owned[i];
+        if (Py_TYPE(PyTuple_GET_ITEM(w->owners, i)) != o->type || (o->place && *o->place != o->dict)) return 0;
+    }
+    return 1;
+}
+
+static void note_owner(Owned *o, PyObject *owner) {
+    o->type = Py_TYPE(owner);
+    o->place = _PyObject_GetDictPtr(owner);
+    o->dict = o->place ? *o->place : NULL;
+}
+
 /* 1: unchanged, 0: changed, -1: error */
 static int watch_holds(Watch *w) {
     int holds = any_dict_changed(w) ? dicts_hold(w) : 1;
+    if (holds == 1) holds = owners_hold(w);
     return holds == 1 ? classes_hold(w) : holds;
 }
 
@@ -157,7 +180,9 @@ static int watch_start(Watch *w) {
     Py_ssize_t n = PyTuple_GET_SIZE(w->dicts), m = PyTuple_GET_SIZE(w->classes);
     w->watched = PyMem_Calloc(n + 1, sizeof(Watched));
     w->class_versions = PyMem_Calloc(m + 1, sizeof(uint64_t));
-    if (w->watched == NULL || w->class_versions == NULL) return PyErr_NoMemory(), -1;
+    w->owned = PyMem_Calloc(PyTuple_GET_SIZE(w->owners) + 1, sizeof(Owned));
+    if (w->watched == NULL || w->class_versions == NULL || w->owned == NULL) return PyErr_NoMemory(), -1;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(w->owners); i++) note_owner(&w->owned[i], PyTuple_GET_ITEM(w->owners, i));
     for (Py_ssize_t i = 0; i < n; i++) {
         Watched *one = &w->watched[i];
         *one = (Watched){.watch = w, .dict = PyTuple_GET_ITEM(w->dicts, i)};
@@ -168,21 +193,23 @@ static int watch_start(Watch *w) {
 }
 
 static PyObject *watch_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
-    PyObject *dicts, *classes, *exact;
-    if (!PyArg_ParseTuple(args, "O!O!O", &PyTuple_Type, &dicts, &PyTuple_Type, &classes, &exact)) return NULL;
+    PyObject *dicts, *classes, *exact, *owners = NULL;
+    if (!PyArg_ParseTuple(args, "O!O!O|O!", &PyTuple_Type, &dicts, &PyTuple_Type, &classes, &exact, &PyTuple_Type, &owners)) return NULL;
     if (check_kinds(dicts, classes) < 0) return NULL;
     Watch *w = (Watch *)type->tp_alloc(type, 0);
     if (w == NULL) return NULL;
     w->dicts = Py_NewRef(dicts);
     w->classes = Py_NewRef(classes);
     w->exact = Py_NewRef(exact);
-    if (watch_start(w) < 0) Py_CLEAR(w);
+    w->owners = owners ? Py_NewRef(owners) : PyTuple_New(0);
+    if (w->owners == NULL || watch_start(w) < 0) Py_CLEAR(w);
     return (PyObject *)w;
 }
 
 static int watch_traverse(Watch *w, visitproc visit, void *arg) {
     Py_VISIT(w->dicts);
     Py_VISIT(w->classes);
+    Py_VISIT(w->owners);
     Py_VISIT(w->exact);
     return 0;
 }
@@ -192,6 +219,7 @@ static int watch_clear(Watch *w) {
     PyMem_Free(w->watched);
     w->watched = NULL;
     Py_XSETREF(w->dicts, PyTuple_New(0));
+    Py_XSETREF(w->owners, PyTuple_New(0));
     Py_CLEAR(w->exact);
     return 0;
 }
@@ -201,7 +229,9 @@ static void watch_dealloc(Watch *w) {
     watch_clear(w);
     Py_CLEAR(w->dicts);
     Py_CLEAR(w->classes);
+    Py_CLEAR(w->owners);
     PyMem_Free(w->class_versions);
+    PyMem_Free(w->owned);
     Py_TYPE(w)->tp_free((PyObject *)w);
 }
 
@@ -218,7 +248,8 @@ static PyMethodDef watch_methods[] = {
 static PyTypeObject WatchType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fuselab.toolkit.capture._frame.Watch",
-    .tp_doc = "Watch(dicts, classes, exact): unchanged dicts and classes; `exact(i)` decides about the i-th when it was stored into.",
+    .tp_doc = "Watch(dicts, classes, exact, owners=()): unchanged dicts and classes; `exact(i)` decides about the i-th when it was stored "
+              "into. `owners` keep their class and their `__dict__`.",
     .tp_basicsize = sizeof(Watch),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = watch_new,

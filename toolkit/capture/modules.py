@@ -165,17 +165,38 @@ class HeldTensor:
     spec: TensorSpec
 
 
+@dataclass(frozen=True)
+class Member:
+    """A module below the root of a tree: its class, and the dict with its attributes."""
+
+    text: str
+    module: torch.nn.Module
+    cls: type
+    namespace: dict[str, Any]
+
+    @staticmethod
+    def of(text: str, module: torch.nn.Module) -> Member:
+        return Member(text, module, type(module), module.__dict__)
+
+    def difference(self) -> str:
+        if type(self.module) is not self.cls:
+            return f"{self.text} is a {type(self.module).__qualname__}, was a {self.cls.__qualname__}"
+        return "" if self.module.__dict__ is self.namespace else f"{self.text} has another __dict__"
+
+
 @dataclass(frozen=True, eq=False)
 class ModuleSpec:
-    """A module tree as it was: the `__dict__` and the tables of every module touched, and the tensors they hold.
+    """A module tree as it was: class, `__dict__` and tables of every module touched, and the tensors they hold.
 
     The module itself is held weakly. With this guard, compiled code may hold the tensors directly and never look at the tree.
     """
 
     reference: weakref.ref[torch.nn.Module]
     name: str
+    cls: type
     dicts: tuple[DictSpec, ...]
     tensors: tuple[HeldTensor, ...] = ()
+    members: tuple[Member, ...] = ()
 
     @staticmethod
     def of(module: torch.nn.Module, name: str, touched: Iterable[tuple[str, torch.nn.Module]] | None = None) -> ModuleSpec:
@@ -189,7 +210,13 @@ class ModuleSpec:
             for key, tensor in (*m._parameters.items(), *m._buffers.items()):
                 if tensor is not None:
                     tensors.setdefault(id(tensor), HeldTensor(f"{text}.{key}", tensor, TensorSpec.of(tensor)))
-        return ModuleSpec(weakref.ref(module), name, tuple(dicts), tuple(tensors.values()))
+        members = tuple(Member.of(text, m) for text, m in tree if m is not module)
+        return ModuleSpec(weakref.ref(module), name, type(module), tuple(dicts), tuple(tensors.values()), members)
+
+    def namespace(self) -> dict[str, Any] | None:
+        """The `__dict__` of the root, if it is one of the modules that count."""
+        root = self.reference()
+        return next((d.namespace for d in self.dicts if root is not None and d.namespace is root.__dict__), None)
 
     def still_same(self, position: int) -> bool:
         """What the Watch of the guard program asks after a store into one of the dicts; the tensors have their own check."""
@@ -199,7 +226,11 @@ class ModuleSpec:
         """The first difference, in words; "" if there is none."""
         if value is not self.reference():
             return f"another {type(value).__name__}"
-        words = (d.difference(d.namespace) for d in self.dicts)
+        if type(value) is not self.cls:
+            return f"{self.name} is a {type(value).__qualname__}, was a {self.cls.__qualname__}"
+        if self.namespace() is None:
+            return f"{self.name} has another __dict__"
+        words = (*(m.difference() for m in self.members), *(d.difference(d.namespace) for d in self.dicts))
         changed = (f"{t.text} has {text}" for t in self.tensors if (text := t.spec.differs(t.tensor)))
         return next((w for w in (*words, *changed) if w), "")
 

@@ -181,7 +181,10 @@ class Builder:
     def module_state(self, source: Source, spec: Any, number: int) -> None:
         node = self.place(source, number)
         self.check(node, "ref_is", spec.reference, number)
-        self.check(node, "watch", _frame.Watch(tuple(d.namespace for d in spec.dicts), (), spec.still_same), number)
+        self.check(node, "type_is", spec.cls, number)
+        self.check(node.child(("dict", None), -1, number), "id_is", spec.namespace(), number)
+        owners = tuple(m.module for m in spec.members)
+        self.check(node, "watch", _frame.Watch(tuple(d.namespace for d in spec.dicts), (), spec.still_same, owners), number)
         self.held.extend((number, t.tensor) for t in spec.tensors)
 
     def dict_unchanged(self, source: Source, spec: Any, number: int) -> None:
