@@ -80,3 +80,14 @@ def test_training_step(training):
         assert p.grad.stride() == q.grad.stride()
     for p, q in zip(ours.buffers(), theirs.buffers(), strict=True):
         torch.testing.assert_close(p, q)
+
+
+@pytest.mark.parametrize(("channels", "out", "taps", "groups"), [(16, 24, 3, 1), (16, 16, 5, 4), (16, 16, 3, 16), (1, 8, 3, 1)])
+def test_weights_of_channels_last_convolutions_are_brought_into_that_order_by_a_kernel(channels, out, taps, groups):
+    conv = nn.Conv2d(channels, out, taps, padding=1, groups=groups)
+    f, x = fuselab.compile(conv), torch.randn(2, channels, 12, 12).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        found, expected = f(x), conv(x)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert found.stride() == expected.stride()
+    assert len(f.kernels) == (1 if 1 not in (channels, channels // groups) else 0)  # of one channel, both orders are the same

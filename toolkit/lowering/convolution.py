@@ -14,6 +14,7 @@ import torch
 
 from .. import options
 from ..loops.ir import TensorBox
+from ..loops.layout import ONE
 from .build import Builder
 from .library import library
 from .pointwise import add
@@ -31,7 +32,7 @@ def convolution(
     output_padding: Sizes, groups: int,
 ) -> Any:  # fmt: skip
     if transposed or groups != 1 or any(padding) or not _is_pointwise(b, x, weight):
-        given = (x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+        given = (x, weight if transposed else _as_images(b, weight), bias, stride, padding, dilation, transposed, output_padding, groups)
         return library(b, aten.convolution.default, given, {}, "convolution")
     for dim, step in enumerate(stride, 2):
         if step != 1:
@@ -46,6 +47,16 @@ def _is_pointwise(b: Builder, x: TensorBox, weight: TensorBox) -> bool:
     if not (options.current().products and known and plain and weight.size[2] == weight.size[3] == 1 and b.val.numel()):
         return False
     return b.val.is_contiguous() or b.val.is_contiguous(memory_format=torch.channels_last)
+
+
+def _as_images(b: Builder, weight: TensorBox) -> Any:
+    """The weight of a channels-last convolution in that order, which ATen would copy it into, slower than a kernel of ours."""
+    last = b.val.dim() == 4 and b.val.is_contiguous(memory_format=torch.channels_last) and not b.val.is_contiguous()
+    if not (last and weight.device.type == "cpu" and weight.dtype is torch.float32 and all(n.is_number for n in weight.size)):
+        return weight
+    _, channels, height, width = weight.size
+    strides = (channels * height * width, ONE, width * channels, channels)
+    return b.memory(weight, strides) if 1 not in (channels, height * width) else weight
 
 
 def _channels_last(b: Builder, x: TensorBox, weight: TensorBox, bias: TensorBox | None) -> TensorBox:
