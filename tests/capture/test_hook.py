@@ -72,7 +72,6 @@ def test_frame_view_has_arguments_in_the_order_of_the_compiled_function():
     assert list(view.locals) == ["a", "b", "k", "args", "kw"]
     assert view.globals is globals()
     assert view.function is add
-    assert view.kind == "function"
 
 
 def test_guards_choose_the_version_and_the_last_used_comes_first():
@@ -260,15 +259,6 @@ def test_module_level_code_and_class_bodies_are_not_captured():
     f = compile_with(as_is, outer)
     f()
     assert f.cache.compiler.seen == ["outer", "<lambda>"]
-
-
-def test_the_top_level_of_a_cell_is_a_frame_of_kind_module():
-    space = {}
-    fake = Fake(lambda view: entry(lambda: None) if view.kind == "module" else Skip())
-    code = compile("x = 1\nclass C:\n    y = 2\n", "<ipython-input-1-x>", "exec")
-    hook.run_code(fake, code, space)
-    assert fake.seen == ["<module>"]
-    assert "x" not in space
 
 
 def test_frames_of_libraries_are_skipped_and_what_they_call_is_seen():

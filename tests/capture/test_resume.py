@@ -138,7 +138,8 @@ def interrupted(code, index, visit, bound, cleared_unbound, run_it=False):
     out.load_const(now)
     out.call(0)
     go_on = at.copy()
-    out.pop_jump_if_false(go_on)
+    out.to_bool()
+    out.emit("POP_JUMP_IF_FALSE", None, go_on)
     for place in reversed(range(depth)):
         out.store_fast(f".{place}")
     hand_over = HandOver(out, code, load, bound, load_cell)

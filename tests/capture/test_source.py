@@ -16,13 +16,11 @@ from fuselab.toolkit.capture.source import (
     BuiltinSource,
     CallSource,
     CellSource,
-    CodeSource,
     ConstSource,
     DefaultsSource,
     DictAttrSource,
     DictKeySource,
     FunctionClosureSource,
-    FunctionGlobalSource,
     GlobalSource,
     GlobalsSource,
     InstanceDictSource,
@@ -33,10 +31,8 @@ from fuselab.toolkit.capture.source import (
     MethodSelfSource,
     ModuleTableSource,
     SizeSource,
-    StorageOffsetSource,
     StrideSource,
     TupleItemSource,
-    TypeSource,
     WeakrefSource,
     foreign_global,
 )
@@ -98,13 +94,10 @@ CASES = {
     "x[-1]": (ItemSource(X, -1), [1, SCALE], SCALE),
     "x[1]": (TupleItemSource(X, 1), Point(1, SCALE), SCALE),
     "list(x)[1]": (DictKeySource(X, 1), {"a": 1, THING: 2}, THING),
-    "type(x)": (TypeSource(X), THING, Thing),
     "x()": (WeakrefSource(X), WEAK, THING),
-    "x.__code__": (CodeSource(X), INNER, INNER.__code__),
     "x.__defaults__[0]": (DefaultsSource(X, 0), INNER, SCALE),
     "x.__kwdefaults__['z']": (KwDefaultsSource(X, "z"), INNER, len),
     "x.<kept>": (FunctionClosureSource(X, 0, "kept"), INNER, INNER.__closure__[0].cell_contents),
-    "x.__globals__['SCALE']": (FunctionGlobalSource(X, "SCALE"), INNER, SCALE),
     "x.__self__": (MethodSelfSource(X), THING.method, THING),
     "x.__func__": (MethodFunctionSource(X), THING.method, Thing.method),
     "id_of(x)": (CallSource(X, lambda v: v.part, "id_of"), THING, THING.part),
@@ -112,7 +105,6 @@ CASES = {
 NUMBERS = {
     "x.size(1)": (SizeSource(X, 1), VIEW, 150),
     "x.stride(1)": (StrideSource(X, 1), VIEW, 1000),
-    "x.storage_offset()": (StorageOffsetSource(X), VIEW, 150000),
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import fuselab
-from fuselab.toolkit.errors import KernelBuildFailed, KernelRejected, UnknownKernel
+from fuselab.toolkit.errors import UnknownKernel
 from fuselab.toolkit.events import KernelEdited, Recorder
 
 LITERAL = {"cpp": ("2.0f", "3.0f"), "triton": ("2.0", "3.0")}
@@ -46,22 +46,6 @@ def test_an_edit_runs_and_a_revert_undoes_it(softmax):
     assert not kernel.check().ok
     kernel.revert()
     assert not kernel.edited
-    torch.testing.assert_close(f(x), doubled(x))
-
-
-def test_a_wrong_edit_is_refused_and_the_working_kernel_stays(softmax):
-    f, kernel, x = softmax
-    with Recorder() as recorder, pytest.raises(KernelRejected, match="elements of"):
-        kernel.try_edit(tripled(kernel))
-    assert not kernel.edited
-    torch.testing.assert_close(f(x), doubled(x))
-    assert "refused" in [e.action for e in recorder.of(KernelEdited)]
-
-
-def test_an_edit_that_cannot_run_is_refused(softmax):
-    f, kernel, x = softmax
-    with pytest.raises((KernelRejected, KernelBuildFailed)):
-        kernel.try_edit(kernel.source.replace("exp", "no_such_function"))
     torch.testing.assert_close(f(x), doubled(x))
 
 

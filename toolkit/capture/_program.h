@@ -11,13 +11,13 @@ typedef struct {
     PyObject *globals, *builtins, *closure; /* closure: tuple or NULL */
 } Values;
 
-enum { A_ROOT, A_LOCAL, A_GLOBALS, A_BUILTINS, A_CELL, A_CONST, A_ATTR, A_DICT_ATTR, A_DICT, A_ITEM, A_TUPLE_ITEM, A_DICT_KEY, A_TYPE,
-       A_WEAKREF, A_CODE, A_DEFAULTS, A_KWDEFAULTS, A_CLOSURE, A_CELLS, A_FUNCTION_GLOBALS, A_METHOD_SELF, A_METHOD_FUNCTION, A_CALL,
+enum { A_ROOT, A_LOCAL, A_GLOBALS, A_BUILTINS, A_CELL, A_CONST, A_ATTR, A_DICT_ATTR, A_DICT, A_ITEM, A_TUPLE_ITEM, A_DICT_KEY,
+       A_WEAKREF, A_CODE, A_DEFAULTS, A_KWDEFAULTS, A_CLOSURE, A_METHOD_SELF, A_METHOD_FUNCTION, A_CALL,
        A_CALL_METHOD, A_OWN_CELL, A_COUNT };
 
 static const char *const access_names[A_COUNT] = {
-    "root", "local", "globals", "builtins", "cell", "const", "attr", "dict_attr", "dict", "item", "tuple_item", "dict_key", "type",
-    "weakref", "code", "defaults", "kwdefaults", "closure", "cells", "function_globals", "method_self", "method_function", "call",
+    "root", "local", "globals", "builtins", "cell", "const", "attr", "dict_attr", "dict", "item", "tuple_item", "dict_key",
+    "weakref", "code", "defaults", "kwdefaults", "closure", "method_self", "method_function", "call",
     "call_method", "own_cell",
 };
 
@@ -149,9 +149,7 @@ static PyObject *function_part(int op, PyObject *v, Py_ssize_t index) {
     case A_CODE: return Py_NewRef(f->func_code);
     case A_DEFAULTS: return Py_NewRef(f->func_defaults ? f->func_defaults : Py_None);
     case A_KWDEFAULTS: return Py_NewRef(f->func_kwdefaults ? f->func_kwdefaults : Py_None);
-    case A_CELLS: return Py_NewRef(f->func_closure ? f->func_closure : Py_None);
-    case A_CLOSURE: return cell_contents(f->func_closure, index);
-    default: return Py_NewRef(f->func_globals);
+    default: return cell_contents(f->func_closure, index);
     }
 }
 
@@ -175,13 +173,12 @@ static PyObject *read_part(const Node *n, PyObject *v, const Values *values) {
     case A_ITEM: return get_item(v, n->operand, n->index);
     case A_TUPLE_ITEM: return sequence_item(v, n->index);
     case A_DICT_KEY: return dict_key(v, n->index);
-    case A_TYPE: return Py_NewRef(Py_TYPE(v));
     case A_WEAKREF: return weakref_target(v);
     case A_METHOD_SELF: return PyMethod_Check(v) ? Py_NewRef(PyMethod_GET_SELF(v)) : NULL;
     case A_METHOD_FUNCTION: return PyMethod_Check(v) ? Py_NewRef(PyMethod_GET_FUNCTION(v)) : NULL;
     case A_CALL: return PyObject_CallOneArg(n->operand, v);
     case A_CALL_METHOD: return PyObject_CallMethodNoArgs(v, n->operand);
-    case A_CODE: case A_DEFAULTS: case A_KWDEFAULTS: case A_CLOSURE: case A_CELLS: case A_FUNCTION_GLOBALS:
+    case A_CODE: case A_DEFAULTS: case A_KWDEFAULTS: case A_CLOSURE:
         return function_part(n->op, v, n->index);
     default: return root_value(n, values);
     }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch.fx
 
 from .. import _torch, options, shapes
 from ..errors import Unsupported
-from ..events import GraphBroken, GraphCaptured, InternalFailure, emit
+from ..events import GraphBroken, GraphCaptured, emit
 from . import transforms
 from .bodies import ByCode
 from .breaks import BreakGraph, Observed, Restart, SkipFrame
@@ -55,8 +54,6 @@ class Capture:
 
     def capture(self, frame: FrameView) -> Entry | Skip:
         """Compile one frame for the values it has now. Raises Unsupported under fullgraph; other failures run the frame in eager."""
-        if frame.kind != "function":
-            return Skip()
         if transforms.active():
             return transforms.as_it_is(frame)
         history = self.histories.get(frame.code) or self.histories.set(frame.code, History())
@@ -219,10 +216,3 @@ def _deep_recursion() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
-
-
-def as_internal_failure(error: Exception, function: str) -> InternalFailure:
-    """The event for a mistake of ours."""
-    return InternalFailure(
-        stage="capture", function=function, error=f"{type(error).__name__}: {error}", traceback="".join(traceback.format_exception(error))
-    )

@@ -72,21 +72,6 @@ class Emitter:
     def jump(self, target: Instruction) -> Instruction:
         return self.emit("JUMP", None, target)
 
-    def pop_jump_if_true(self, target: Instruction) -> Instruction:
-        """value -> ; `value` may be any object."""
-        self.to_bool()
-        return self.emit("POP_JUMP_IF_TRUE", None, target)
-
-    def pop_jump_if_false(self, target: Instruction) -> Instruction:
-        self.to_bool()
-        return self.emit("POP_JUMP_IF_FALSE", None, target)
-
-    def pop_jump_if_none(self, target: Instruction) -> Instruction:
-        return self.emit("POP_JUMP_IF_NONE", None, target)
-
-    def pop_jump_if_not_none(self, target: Instruction) -> Instruction:
-        return self.emit("POP_JUMP_IF_NOT_NONE", None, target)
-
     def to_bool(self) -> None:
         """value -> value, ready for a conditional jump (bool(value) from 3.13 on, nothing before)."""
         if VERSION >= (3, 13):
@@ -101,18 +86,6 @@ class Emitter:
         finally:
             self.handler = outer
 
-    def for_loop(self, loop: Instruction, done: Instruction) -> None:
-        """iterator -> iterator item: the head of a loop, at `loop`; leave with a jump to `loop`, by `end_loop`."""
-        self.place(loop)
-        self.emit("FOR_ITER", None, done)
-
-    def end_loop(self, loop: Instruction, done: Instruction) -> None:
-        """iterator -> : the end of the loop that `for_loop` began; the iterator is gone."""
-        self.jump(loop)
-        self.place(done)
-        if VERSION >= (3, 12):
-            self.emit("END_FOR")
-
     # -- stack
 
     def pop_top(self) -> None:
@@ -126,16 +99,8 @@ class Emitter:
         """Exchange the top with the i-th value, 2 or more."""
         self.emit("SWAP", i)
 
-    def sink(self, below: int) -> None:
-        """Move the top under `below` values: a b c x -> x a b c for 3."""
-        for i in range(below + 1, 1, -1):
-            self.swap(i)
-
     def push_null(self) -> None:
         self.emit("PUSH_NULL")
-
-    def nop(self) -> None:
-        self.emit("NOP")
 
     # -- names and constants
 
@@ -164,12 +129,6 @@ class Emitter:
     def load_deref(self, name: str) -> None:
         self.emit("LOAD_DEREF", name)
 
-    def store_deref(self, name: str) -> None:
-        self.emit("STORE_DEREF", name)
-
-    def delete_deref(self, name: str) -> None:
-        self.emit("DELETE_DEREF", name)
-
     def load_closure(self, name: str) -> None:
         """Push the cell itself."""
         self.emit("LOAD_CLOSURE", name)
@@ -182,9 +141,6 @@ class Emitter:
 
     def store_global(self, name: str) -> None:
         self.emit("STORE_GLOBAL", name)
-
-    def delete_global(self, name: str) -> None:
-        self.emit("DELETE_GLOBAL", name)
 
     # -- attributes and items
 
@@ -228,12 +184,6 @@ class Emitter:
         """start stop [step] -> slice; count is 2 or 3"""
         self.emit("BUILD_SLICE", count)
 
-    def build_string(self, count: int) -> None:
-        self.emit("BUILD_STRING", count)
-
-    def list_to_tuple(self) -> None:
-        self.emit("CALL_INTRINSIC_1", "LIST_TO_TUPLE")
-
     def unpack_sequence(self, count: int) -> None:
         """sequence -> its values, the first on top"""
         self.emit("UNPACK_SEQUENCE", count)
@@ -242,13 +192,6 @@ class Emitter:
         self.emit("GET_ITER")
 
     # -- operators
-
-    def binary_op(self, symbol: str) -> None:
-        """left right -> result; "+", "@", ... or in place "+=", "@=", ..."""
-        self.emit("BINARY_OP", symbol)
-
-    def compare_op(self, symbol: str) -> None:
-        self.emit("COMPARE_OP", symbol)
 
     def is_op(self, negated: bool = False) -> None:
         self.emit("IS_OP", "is not" if negated else "is")
@@ -273,13 +216,6 @@ class Emitter:
             self.emit("KW_NAMES", tuple(kwnames))
         self.emit("CALL", rest)
 
-    def call_ex(self, has_kwargs: bool = False) -> None:
-        """callable args_tuple [kwargs_dict] -> result"""
-        self.push_null()
-        operands = 1 + has_kwargs
-        self.sink(operands + 1 if NULL_FIRST else operands)
-        self.emit("CALL_FUNCTION_EX", int(has_kwargs))
-
     def make_function(self, code: CodeType, parts: Sequence[str] = ()) -> None:
         """part1 ... -> function; `parts` are FUNCTION_PARTS, in that order, bottom first (closure: a tuple of cells)."""
         if list(parts) != [p for p in FUNCTION_PARTS if p in parts]:
@@ -288,14 +224,6 @@ class Emitter:
         self.emit("MAKE_FUNCTION", () if VERSION >= (3, 13) else tuple(parts))
         for part in reversed(parts) if VERSION >= (3, 13) else ():
             self.emit("SET_FUNCTION_ATTRIBUTE", part)
-
-    def make_closure(self, code: CodeType) -> None:
-        """-> function, of the cells that this code has under the names of code.co_freevars."""
-        for name in code.co_freevars:
-            self.load_closure(name)
-        if code.co_freevars:
-            self.build_tuple(len(code.co_freevars))
-        self.make_function(code, ("closure",) if code.co_freevars else ())
 
     def push_handled(self) -> None:
         """exception -> what was handled before: from now on `exception` is what `sys.exception()` gives, until POP_EXCEPT."""
@@ -307,10 +235,6 @@ class Emitter:
     def return_value(self) -> None:
         self.emit("RETURN_VALUE")
 
-    def raise_(self) -> None:
-        """exception ->"""
-        self.emit("RAISE_VARARGS", 1)
-
     def prologue(self, freevars: Sequence[str] = (), cellvars: Sequence[str] = ()) -> None:
         """What every function starts with."""
         if freevars:
@@ -318,75 +242,3 @@ class Emitter:
         for name in cellvars:
             self.make_cell(name)
         self.emit("RESUME", 0)
-
-    # -- blocks
-
-    @contextlib.contextmanager
-    def with_block(self, results: int = 0) -> Iterator[None]:
-        """manager -> [result]: what is emitted in the block runs inside `with manager:` and leaves `results` (0 or 1) values.
-
-        If the manager swallows an exception, the result is None. Leave the block by its end only.
-        """
-        depth = self.depth - 1
-        self.emit("BEFORE_WITH")
-        self.pop_top()
-        failed, end = self.label(), self.label()
-        with self.covered_by(Handler(failed, depth + 1, True)):
-            yield
-        if results:
-            self.swap(2)
-        for _ in range(3):
-            self.load_const(None)
-        self.emit("CALL", 2)
-        self.pop_top()
-        self.jump(end)
-        self._with_handler(failed, depth, results)
-        self.place(end)
-
-    def _with_handler(self, failed: Instruction, depth: int, results: int) -> None:
-        """exit lasti exception -> [None], or the exception goes on."""
-        cleanup, swallowed = self.label(), self.label()
-        self.place(failed, depth + 3)
-        self.emit("PUSH_EXC_INFO")
-        with self.covered_by(Handler(cleanup, depth + 3, True)):
-            self.emit("WITH_EXCEPT_START")
-            self.pop_jump_if_true(swallowed)
-            self.emit("RERAISE", 2)
-            self.place(swallowed)
-            self.pop_top()
-        self.emit("POP_EXCEPT")
-        self.pop_top()
-        self.pop_top()
-        if results:
-            self.load_const(None)
-        over = self.label()
-        self.jump(over)
-        self._cleanup(cleanup, depth + 5)
-        self.place(over)
-
-    def _cleanup(self, label: Instruction, depth: int) -> None:
-        """old_exception exception lasti exception2 -> the second goes on, the old one is current again."""
-        self.place(label, depth)
-        self.copy(3)
-        self.emit("POP_EXCEPT")
-        self.emit("RERAISE", 1)
-
-    @contextlib.contextmanager
-    def try_finally(self, finish: Any) -> Iterator[None]:
-        """What is emitted in the block, then what `finish()` emits, also when an exception passes.
-
-        `finish` is called twice; it must leave the stack as it was. Values that the block leaves stay below it.
-        """
-        depth = self.depth
-        failed, cleanup, end = self.label(), self.label(), self.label()
-        with self.covered_by(Handler(failed, depth)):
-            yield
-        finish()
-        self.jump(end)
-        self.place(failed, depth + 1)
-        self.emit("PUSH_EXC_INFO")
-        with self.covered_by(Handler(cleanup, depth + 1, True)):
-            finish()
-            self.emit("RERAISE", 0)
-        self._cleanup(cleanup, depth + 3)
-        self.place(end)

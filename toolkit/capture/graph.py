@@ -15,7 +15,7 @@ import torch
 import torch.fx
 
 from .. import _torch
-from ..provenance import UserLine, trail
+from ..provenance import trail
 from .breaks import BreakGraph, SkipFrame
 from .failures import explain_failure
 from .modules import TABLES
@@ -218,11 +218,6 @@ def is_held_by_module(source: Source, value: Any) -> bool:
 
 def example_of(node: torch.fx.Node) -> Any:
     return node.meta["example_value"]
-
-
-def line_of(node: torch.fx.Node) -> UserLine | None:
-    lines = node.meta.get("lines")
-    return lines[0] if lines else None
 
 
 def _is_differentiable(node: torch.fx.Node) -> bool:

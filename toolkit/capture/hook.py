@@ -60,7 +60,6 @@ class FrameView:
     closure: tuple[types.CellType, ...]
     locals: dict[str, Any]
     function: types.FunctionType
-    kind: str = "function"  # or "module": the top level of a cell
 
 
 @dataclass(eq=False)
@@ -250,12 +249,6 @@ def run(compiler: Compiler, fn: Callable[..., Any], args: Arguments = (), kwargs
     return Hooked(fn, cache)(*args, **(kwargs or {}))
 
 
-def run_code(compiler: Compiler, code: types.CodeType, namespace: dict[str, Any]) -> None:
-    """`exec(code, namespace)` with the hook on; the top level itself is offered to `compiler` as a frame of kind "module"."""
-    cache = Cache(compiler, code)
-    Hooked(exec, cache)(code, namespace)
-
-
 def root_code(fn: Callable[..., Any]) -> types.CodeType | None:
     """The code that runs when `fn` is called, if it is a Python function, a method, or an object with `__call__`."""
     fn = getattr(fn, "__func__", fn)
@@ -272,9 +265,8 @@ def frame_view(
     code: types.CodeType, namespace: dict[str, Any], builtins: dict[str, Any], function: types.FunctionType, arguments: Arguments
 ) -> FrameView:
     """A FrameView from what C hands over; `arguments` are the values of the code's first variables."""
-    kind = "function" if code.co_flags & inspect.CO_OPTIMIZED else "module"
     bound = dict(zip(code.co_varnames, arguments, strict=False))
-    return FrameView(code, namespace, builtins, function.__closure__ or (), bound, function, kind)
+    return FrameView(code, namespace, builtins, function.__closure__ or (), bound, function)
 
 
 def view_of_call(fn: Callable[..., Any], args: Arguments, kwargs: dict[str, Any]) -> FrameView:

@@ -148,8 +148,6 @@ class Interpreter(Opcodes, Operations):
             trace.raised_at = trace.step
         if handler is None:
             return False
-        if isinstance(error, ExceptionVariable):
-            error.caught = trace.raised_at
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(self.wrap_constant(self.index))

@@ -292,18 +292,6 @@ class DictKeySource(Part):
 
 
 @dataclass(frozen=True)
-class TypeSource(Part):
-    def text(self) -> str:
-        return f"type({self.base.text()})"
-
-    def get(self, value: Any) -> Any:
-        return type(value)
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("type", None),)
-
-
-@dataclass(frozen=True)
 class WeakrefSource(Part):
     """What a weak reference points to; absent once it is dead."""
 
@@ -321,18 +309,6 @@ class WeakrefSource(Part):
 
 
 # -- parts of functions and methods ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CodeSource(Part):
-    def text(self) -> str:
-        return f"{self.base.text()}.__code__"
-
-    def get(self, value: Any) -> Any:
-        return value.__code__
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("code", None),)
 
 
 @dataclass(frozen=True)
@@ -382,22 +358,6 @@ class FunctionClosureSource(Part):
 
     def steps(self) -> tuple[Step, ...]:
         return (("closure", self.index),)
-
-
-@dataclass(frozen=True)
-class FunctionGlobalSource(Part):
-    """A global as a function sees it: `base.__globals__[name]`."""
-
-    name: str
-
-    def text(self) -> str:
-        return f"{self.base.text()}.__globals__[{self.name!r}]"
-
-    def get(self, value: Any) -> Any:
-        return value.__globals__[self.name]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("function_globals", None), ("item", self.name))
 
 
 @dataclass(frozen=True)
@@ -453,18 +413,6 @@ class StrideSource(Part):
 
     def steps(self) -> tuple[Step, ...]:
         return (("call_method", "stride"), ("tuple_item", self.dim))
-
-
-@dataclass(frozen=True)
-class StorageOffsetSource(Part):
-    def text(self) -> str:
-        return f"{self.base.text()}.storage_offset()"
-
-    def get(self, value: Any) -> Any:
-        return value.storage_offset()
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("call_method", "storage_offset"),)
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,7 @@ torch.is_conj: "is_conj",
 
 # -- breaks -----------------------------------------------------------------------------------------------------------------
 
-_VALUE, _SHAPE, _STATE = "data-dependent-value", "data-dependent-shape", "random-state"
+_VALUE, _STATE = "data-dependent-value", "random-state"
 _QUANTIZED = ("unsupported-operation", "a quantized tensor is made, which fake tensors know nothing of")
 BREAKS: dict[Any, tuple[str, str]] = {
     torch.manual_seed: (_STATE, "torch.manual_seed() sets the random state"),

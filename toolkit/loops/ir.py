@@ -91,8 +91,6 @@ class Scatter(Loops):
 
 # -- buffers ----------------------------------------------------------------------------------------------------------
 
-_generation = [0]  # counts layout changes
-
 
 @dataclass(eq=False)
 class Buffer:
@@ -103,20 +101,7 @@ class Buffer:
     origins: frozenset[int] = frozenset()
 
     def loader(self) -> Loader:
-        """Reads the layout when called, not now: a flexible layout may still change."""
         return lambda index: ops.load(self.name, self.layout.index(index))
-
-    def relayout(self, layout: Layout) -> None:
-        """Give it another layout; bodies written down before are forgotten."""
-        if layout != self.layout:
-            self.layout = layout
-            _generation[0] += 1
-
-    def freeze(self) -> Layout:
-        """Its layout, from now on fixed."""
-        if self.layout.flexible:
-            self.layout = self.layout.fixed()
-        return self.layout
 
 
 @dataclass(eq=False)
@@ -136,15 +121,16 @@ class ComputedBuffer(Buffer):
 
     data: Loops = None  # type: ignore[assignment]
     mutates: str | None = None
-    _trace: tuple[int, Trace] | None = None
+    _trace: Trace | None = None
 
     def trace(self) -> Trace:
-        """The body written down, at i0.. and r0..; kept until some layout changes."""
-        if self._trace is None or self._trace[0] != _generation[0]:
+        """The body written down, at i0.. and r0.."""
+        if self._trace is None:
             target = self.mutates or self.name
-            body = record(lambda i, r: self.data.store(target, self.layout.index, i, r), self.data.ranges, self.data.reduction_ranges)
-            self._trace = (_generation[0], body)
-        return self._trace[1]
+            self._trace = record(
+                lambda i, r: self.data.store(target, self.layout.index, i, r), self.data.ranges, self.data.reduction_ranges
+            )
+        return self._trace
 
     def run(self, index: Index, rindex: Index = ()) -> None:
         """The body, under the handler in force."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import sympy
 import torch
@@ -33,30 +33,13 @@ def contiguous_strides(size: Sequence[Expr]) -> tuple[Expr, ...]:
     return tuple(reversed(strides))
 
 
-def strides_in_order(size: Sequence[Expr], order: Sequence[int]) -> tuple[Expr, ...]:
-    """Dense strides where `order[0]` is the dimension with the smallest stride."""
-    strides: list[Expr] = [ONE] * len(size)
-    step: Expr = ONE
-    for dim in order:
-        strides[dim] = step
-        step = step * size[dim]
-    return tuple(strides)
-
-
 @dataclass(frozen=True)
 class Layout:
-    """Fixed unless `flexible`: then the strides are only the default, and the scheduler or a consumer may choose an order."""
-
     device: torch.device
     dtype: torch.dtype
     size: tuple[Expr, ...]
     stride: tuple[Expr, ...]
     offset: Expr = ZERO
-    flexible: bool = False
-
-    @staticmethod
-    def contiguous(device: torch.device, dtype: torch.dtype, size: Sequence[Expr], flexible: bool = False) -> Layout:
-        return Layout(device, dtype, tuple(size), contiguous_strides(size), ZERO, flexible)
 
     def index(self, index: Sequence[Expr]) -> Expr:
         """The element position of `index`."""
@@ -65,10 +48,6 @@ class Layout:
             if size != 1:
                 total = total + i * stride
         return total
-
-    def fixed(self, order: Sequence[int] | None = None) -> Layout:
-        stride = self.stride if order is None else strides_in_order(self.size, order)
-        return replace(self, stride=stride, flexible=False)
 
     def numel(self) -> Expr:
         return product(self.size)

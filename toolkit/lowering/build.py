@@ -173,7 +173,7 @@ class Builder:
     def computed(self, loops: Loops, stride: Sequence[Expr] | None = None, size: Sequence[Expr] | None = None, stem: str = "") -> TensorBox:
         size = tuple(loops.ranges if size is None else size)
         stride = tuple(stride) if stride is not None else contiguous_strides(size)
-        layout = Layout(loops.device, loops.dtype, size, stride, ZERO, flexible=True)
+        layout = Layout(loops.device, loops.dtype, size, stride)
         buffer = ComputedBuffer(self.name(stem), layout, frozenset(), loops)
         self.add(buffer, loops.origins)
         return TensorBox(StorageBox(buffer))
@@ -200,7 +200,7 @@ class Builder:
             return storage.data
         loops = storage.data
         chosen = stride or storage.stride or contiguous_strides(loops.ranges)
-        layout = Layout(loops.device, loops.dtype, loops.ranges, tuple(chosen), ZERO, flexible=True)
+        layout = Layout(loops.device, loops.dtype, loops.ranges, tuple(chosen))
         storage.data = ComputedBuffer(self.name(storage.stem), layout, frozenset(), loops)
         self.add(storage.data, loops.origins)
         return storage.data
@@ -217,11 +217,11 @@ class Builder:
             self.realize(box)
 
     def strided(self, box: TensorBox) -> Layout | None:
-        """The layout of `box` in its buffer's memory if it is a strided view of one, else None. Fixes the buffer's layout."""
+        """The layout of `box` in its buffer's memory if it is a strided view of one, else None."""
         buffer = box.storage.data
         if not isinstance(buffer, Buffer):
             return None
-        layout = buffer.freeze()
+        layout = buffer.layout
         if not isinstance(box.data, View):
             return layout
         found = linear(box, layout)
@@ -248,9 +248,7 @@ class Builder:
         if stride is not None and any(s == 0 and n != 1 for s, n in zip(stride, box.size, strict=True)):
             return self._copy_expanded(box, tuple(stride))
         new = self.pointwise(box.loader(), box.size, box.dtype, (box,), box.device)
-        buffer = self.realize(new, stride or contiguous_strides(box.size))
-        buffer.freeze()
-        return buffer
+        return self.realize(new, stride or contiguous_strides(box.size))
 
     def _cloned(self, box: TensorBox, stride: Sequence[Expr] | None) -> Buffer:
         """A copy by ATen, for dtypes without loops."""
@@ -328,7 +326,6 @@ class Builder:
     def mutate(self, target: Buffer, loops: Loops, layout: Layout | None = None) -> None:
         """Write `loops` into the memory of `target`. Whoever still would read its old elements gets memory first."""
         self.settle(target.name)
-        target.freeze()
         write = ComputedBuffer(self.name(), layout or target.layout, frozenset(), loops, target.name)
         self.add(write, loops.origins)
 

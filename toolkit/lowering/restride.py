@@ -61,7 +61,6 @@ def as_strided_scatter(
     if x.dtype.is_complex or dense(old, x.size) is None or b.eager_stride(x.size) != old or 0 in (*x.size, *new):
         return NotImplemented
     made, buffer = fresh(b, x)
-    buffer.freeze()
     if buffer.layout.stride != old or not _fits(buffer, start, new, steps, buffer.layout.extent()):
         return NotImplemented
     data = copy(b, full(b, new, 0, x.dtype, x.device), src).storage.data

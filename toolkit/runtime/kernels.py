@@ -19,7 +19,7 @@ import torch
 
 from .. import events
 from ..codegen.kernel import Arg, Kernel
-from ..errors import KernelRejected, UsageError
+from ..errors import UsageError
 from ..events import KernelEdited, emit
 from ..loops.evaluate import evaluate, flat, number
 from ..loops.layout import Layout
@@ -138,21 +138,6 @@ class EditableKernel:
         _edits.pop((self.backend, self.original), None)
         self._tell("revert", "the original is in use")
         return self
-
-    def try_edit(self, source: str) -> Check:
-        """`edit` and `check`; a kernel that differs from its reference, or fails when it runs, is put back and KernelRejected is raised."""
-        before = self.source
-        self.edit(source)
-        try:
-            verdict = self.check()
-            reason = "" if verdict.ok else verdict.text
-        except Exception as error:  # an edited kernel may raise anything when it runs
-            reason = f"{type(error).__name__}: {error}"
-        if reason:
-            self.edit(before) if before != self.original else self.revert()
-            self._tell("refused", reason)
-            raise KernelRejected(f"{self.name}: {reason}")
-        return verdict
 
     def _built(self, source: str) -> Launch:
         if source == self.original:

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 from .. import options
 from ..events import Fused, FusionRefused, emit, listening
-from ..loops.index import Expr
 from .align import Alignment, align
 from .depends import combines
-from .loop_order import Hints, hint
+from .loop_order import Hints
 from .nodes import FusedSchedulerNode, Group
 
 MOST_NODES = 64  # of one kernel
@@ -161,12 +160,6 @@ def score_fusion(a: FusedSchedulerNode, b: FusedSchedulerNode, hints: Hints, byt
     return Score(vertical + same, saved, -abs(a.first - b.first))
 
 
-def can_fuse(a: FusedSchedulerNode, b: FusedSchedulerNode) -> str | None:
-    """None, or why `a` and the later `b` cannot be one kernel."""
-    plan = plan_fusion(a, b)
-    return plan if isinstance(plan, str) else None
-
-
 def plan_fusion(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Alignment | str:
     """How `a` and the later `b` become one kernel, or why they cannot."""
     if a.device != b.device:
@@ -219,8 +212,3 @@ def fuse(a: FusedSchedulerNode, b: FusedSchedulerNode, plan: Alignment) -> Fused
         g.before = (g.before - {a, b}) | {fused}
     fused.raise_level(max(a.level, b.level))
     return fused
-
-
-def saved_hint(expr: Expr, hints: Hints, item: int) -> int:
-    """Bytes of a buffer of this many elements."""
-    return hint(expr, hints) * item

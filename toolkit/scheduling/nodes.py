@@ -18,7 +18,7 @@ import sympy
 import torch
 
 from ..loops.index import Expr, simplify, symbols
-from ..loops.ir import Buffer, ComputedBuffer, ExternKernel, Reduction, Scan, Scatter
+from ..loops.ir import Buffer, ComputedBuffer, Reduction, Scan, Scatter
 from ..loops.layout import product
 from ..loops.trace import Access, Trace
 from .depends import Dep, MemoryDep, StarDep, exprs_in, names_read, names_written
@@ -274,7 +274,3 @@ def _precede(a: Group, b: Group) -> None:
     if a is not b:
         a.after.add(b)
         b.before.add(a)
-
-
-def is_extern(buffer: Buffer) -> bool:
-    return isinstance(buffer, ExternKernel) or not isinstance(buffer, ComputedBuffer)

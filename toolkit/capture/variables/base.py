@@ -232,10 +232,6 @@ class LazyVariable(VariableTracker):
             self.seen = tx.wrap(self.value, self.source)
         return self.seen
 
-    def peek_type(self) -> type:
-        """The type, without a guard: for decisions that will be guarded otherwise."""
-        return type(self.value)
-
 
 def never(tx: Interpreter, what: str) -> NoReturn:
     """For states that cannot be: an internal failure, reported once, the frame runs in eager."""

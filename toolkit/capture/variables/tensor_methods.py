@@ -12,7 +12,7 @@ import torch
 
 from .base import VariableTracker
 from .constant import ConstantVariable
-from .containers import TupleVariable, index_of
+from .containers import index_of
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -96,14 +96,6 @@ def item(name: str) -> Rule:
         return ConstantVariable(None)
 
     return rule
-
-
-def size_like(tx: Interpreter, tensor: TensorVariable, other: VariableTracker, method: str) -> VariableTracker | None:
-    """x.view_as(y): only y's sizes matter."""
-    if getattr(other, "sizes", None) is None:
-        return None
-    sizes: TupleVariable = other.sizes(tx)  # type: ignore[attr-defined]
-    return tx.graph.call_method(method, [tensor, *sizes.items])
 
 
 def hash_(tx: Interpreter, tensor: TensorVariable) -> VariableTracker | None:

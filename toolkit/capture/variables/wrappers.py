@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ..effects import DELETED
 from ..guards import GuardKind
@@ -133,7 +133,6 @@ class MethodWrapperVariable(VariableTracker):
     """A staticmethod or classmethod object made in the trace or read from a class's `__dict__`."""
 
     takes_lazy = True
-    kinds: ClassVar = (staticmethod, classmethod)
 
     def __init__(self, kind: type, function: VariableTracker, source: Source | None = None) -> None:
         super().__init__(source)
