@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..breaks import BreakGraph
 
@@ -231,8 +231,3 @@ class LazyVariable(VariableTracker):
         if self.seen is None:
             self.seen = tx.wrap(self.value, self.source)
         return self.seen
-
-
-def never(tx: Interpreter, what: str) -> NoReturn:
-    """For states that cannot be: an internal failure, reported once, the frame runs in eager."""
-    raise AssertionError(what)
