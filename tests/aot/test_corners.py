@@ -278,3 +278,12 @@ def test_unused_batch_norm_still_updates_its_statistics():
         return x + 1
 
     agree(fn, lambda: [torch.randn(5, 3, generator=torch.Generator().manual_seed(1)), torch.zeros(3), torch.ones(3)])
+
+
+def test_the_operator_that_eager_calls_for_batch_norm_on_a_gpu_has_its_four_results():
+    from fuselab.toolkit.aot.decompositions import OURS
+
+    x, w, v = torch.randn(4, 3, 5), torch.rand(3), torch.rand(3)
+    found = OURS[torch.ops.aten.cudnn_batch_norm.default](x, w, w, v, v, False, 0.1, 1e-5)
+    assert len(found) == len(torch.ops.aten.cudnn_batch_norm.default._schema.returns) == 4
+    torch.testing.assert_close(found[0], F.batch_norm(x, v, v, w, w))

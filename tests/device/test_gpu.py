@@ -91,3 +91,17 @@ def test_what_batch_norm_keeps_in_evaluation_is_as_in_eager():
         found, expected = fuselab.compile(torch.native_batch_norm)(*args), torch.native_batch_norm(*args)
         assert [t.dtype for t in found] == [t.dtype for t in expected]
         torch.testing.assert_close(found, expected, rtol=2e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_convolution_and_batch_norm_have_eagers_gradients(training):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).cuda().double().train(training)
+    x = torch.randn(4, 3, 9, 9, device="cuda", dtype=torch.float64)
+    with Recorder() as recorder:
+        fuselab.compile(net)(x).square().mean().backward()
+    found = [p.grad.clone() for p in net.parameters()]
+    net.zero_grad()
+    net(x).square().mean().backward()
+    torch.testing.assert_close(found, [p.grad for p in net.parameters()])
+    assert not recorder.of(InternalFailure)

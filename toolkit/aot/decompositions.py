@@ -279,7 +279,7 @@ def batch_norm_inference(
     return y, *(aten.empty([0], dtype=x.dtype, device=x.device) for _ in range(2))
 
 
-@row(aten.native_batch_norm.default, aten.cudnn_batch_norm.default)
+@row(aten.native_batch_norm.default)
 def batch_norm(
     x: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Tensor, ...]:
@@ -287,6 +287,13 @@ def batch_norm(
     if training:
         return NotImplemented if running_mean is not None else batch_norm_no_stats(x, weight, bias, training, momentum, eps)
     return batch_norm_inference(x, weight, bias, running_mean, running_var, momentum, eps)
+
+
+@row(aten.cudnn_batch_norm.default)
+def cudnn_batch_norm(x: Tensor, *args: Any) -> tuple[Tensor, ...]:
+    """What eager calls on a GPU. Its fourth result is room for its own backward, which is the plain one here."""
+    found = batch_norm(x, *args)
+    return NotImplemented if found is NotImplemented else (*found, aten.empty([0], dtype=torch.uint8, device=x.device))
 
 
 @row(aten.native_batch_norm_backward.default)

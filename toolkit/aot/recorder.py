@@ -18,7 +18,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from .. import shapes
 from .._torch import FakeTensor, LazyGraphModule, TorchDispatchMode
-from ..errors import CannotTrace
+from ..errors import CannotTrace, InternalError
 from . import strides
 
 aten = torch.ops.aten
@@ -178,6 +178,9 @@ class Recorder(TorchDispatchMode):
 
     def _as_eager(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
         """A decomposition's `result` with the strides that `func` itself gives."""
+        results = len(func._schema.returns)
+        if results > 1 and len(result) != results:
+            raise InternalError(f"the decomposition of {func} gives {len(result)} results, not {results}")
         if not strides.is_odd((args, kwargs, result)):
             return result
         wanted = strides.wanted(func, args, kwargs, result)
