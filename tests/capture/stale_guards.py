@@ -22,14 +22,19 @@ from stale_world import HEAD, RESET
 
 Choose = Callable[[Sequence[Any]], Any]
 CAUGHT = "(AttributeError, KeyError, IndexError, TypeError)"
-WATCHED = ("x", "y", "W", "L", "M", "D", "DD", "E", "Q", "DEEP", "COUNTS", "point", "NS")
+HEADER = "def f(x, y, *args, d=1, **named):"
+GLOBALS = "global A, B, D, L, M, N, NS, R, S, T, W, h, other_thing, pair, part, point, thing"
+WATCHED = (
+    "A", "B", "S", "T", "N", "x", "y", "W", "L", "M", "D", "DD", "E", "Q", "O", "DEEP", "COUNTS", "mydict", "mylist", "point", "pair", "NS",
+    "ARGS", "NAMED", "other_thing", "slotted", "dynamic", "loud", "BYTES",
+)  # fmt: skip
 
 
 class Program:
     """`body`: the lines of the function after `out = [x * 2]`; `steps`: what is changed before the first call, and after each."""
 
     def __init__(self, body: list[str], steps: list[list[str]]) -> None:
-        self.source = "\n    ".join(["def f(x, y):", "out = [x * 2]", *body, "return out"])
+        self.source = "\n    ".join([HEADER, GLOBALS, "out = [x * 2]", *body, "return out"])
         self.steps = steps
 
     @staticmethod
@@ -40,8 +45,9 @@ class Program:
     @staticmethod
     def random(choose: Choose) -> Program:
         subjects = [SUBJECTS[choose(list(SUBJECTS))] for _ in range(choose((1, 1, 2)))]
-        reads, changes = ([text for subject in subjects for text in subject[part]] for part in (0, 1))
-        body = [line for n in range(choose((1, 2, 3, 4))) for line in statement(choose, lambda: filled(choose, choose(reads)), n)]
+        reads, writes, changes = ([text for subject in subjects for text in subject[part]] for part in (0, 1, 2))
+        some = lambda texts: filled(choose, choose(texts))  # noqa: E731
+        body = [line for n in range(choose((1, 2, 3, 4))) for line in statement(choose, lambda: some(reads), lambda: some(writes), n)]
         counts = [choose((0, 0, 1, 2)), *(choose((1, 1, 1, 2, 3)) for _ in range(choose((5, 7, 9))))]
         return Program(body, [[filled(choose, choose(changes)) for _ in range(count)] for count in counts])
 
@@ -56,9 +62,11 @@ def filled(choose: Choose, template: str) -> str:
     return template
 
 
-def statement(choose: Choose, read: Callable[[], str], number: int) -> list[str]:
-    """Lines that read: straight, as a condition, in a `try`, in a closure, in a comprehension."""
-    kind = choose(("straight", "straight", "straight", "straight", "branch", "try", "closure", "comprehension"))
+def statement(choose: Choose, read: Callable[[], str], write: Callable[[], str], number: int) -> list[str]:
+    """Lines that read (straight, as a condition, in a `try`, in a closure, in a comprehension) or write."""
+    kind = choose(("straight", "straight", "straight", "straight", "write", "write", "branch", "try", "closure", "comprehension"))
+    if kind == "write":
+        return [write()]
     if kind == "branch":
         return [f"if {read()}:", f"    out.append({read()})", "else:", "    out.append(x + 1)"]
     if kind == "try":
@@ -97,14 +105,18 @@ class World:
         torch.manual_seed(0)
         random.seed(0)
         with self.turn():
-            kind, value = outcome(lambda: function(self.names["x"], self.names["y"]))
+            args, named = self.names["ARGS"], self.names["NAMED"]
+            kind, value = outcome(lambda: function(self.names["x"], self.names["y"], *args, **named))
             if kind == "raised":
                 return kind, value[0].__name__, value[1].partition("\nException raised")[0]  # addresses of C++ follow
             return kind, form(value)
 
     def state(self) -> list[Any]:
         thing, net = self.names["thing"], self.names["net"]
-        return [*(form(self.names.get(n)) for n in WATCHED), form(dict(getattr(thing, "__dict__", {}))), form(dict(net.named_buffers()))]
+        parts = (thing, self.names["Thing"], self.names["Base"], self.names["h"])
+        found = [self.names.get(n) for n in WATCHED] + [getattr(part, "__dict__", 0) for part in parts]
+        found += [dict(net.named_buffers()), {k: v for k, v in vars(net).items() if not k.startswith("_")}]
+        return [form(dict(value) if isinstance(value, types.MappingProxyType) else value) for value in found]
 
 
 def form(value: Any, depth: int = 0) -> Any:
@@ -118,10 +130,16 @@ def form(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict):
         return kind, [(form(k), form(v, depth + 1)) for k, v in value.items()]
     if isinstance(value, int | float | str | bytes | complex | type(None) | torch.dtype):
-        return kind, repr(value)
-    if callable(value) or depth > 4:
-        return getattr(value, "__qualname__", kind).rpartition(".")[2]
-    return kind, [(k, form(v, depth + 1)) for k, v in getattr(value, "__dict__", {}).items()]
+        return kind, repr(value).partition("\\nException raised")[0]  # of an error in C++: addresses follow
+    if callable(value) or depth > 4 or kind in ("module", "weakref", "getset_descriptor"):
+        return kind, str(getattr(value, "__qualname__", "")).rpartition(".")[2]
+    slots = [(k, getattr(value, k, "none")) for k in getattr(type(value), "__slots__", ())]
+    return kind, [(k, form(v, depth + 1)) for k, v in (*getattr(value, "__dict__", {}).items(), *slots)]
+
+
+def first_difference(plain: str, captured: str) -> str:
+    at = next((n for n, (a, b) in enumerate(zip(plain, captured, strict=False)) if a != b), 0)
+    return "\n".join(f"  {name:8} ... {text[max(0, at - 120) : at + 200]}" for name, text in (("plain", plain), ("captured", captured)))
 
 
 def trial(program: Program) -> tuple[str, int]:
@@ -137,8 +155,7 @@ def trial(program: Program) -> tuple[str, int]:
             expected, found = (one.result(plain), one.state()), (two.result(captured), two.state())
             for what, a, b in zip(("results", "states"), expected, found, strict=True):
                 if a != b:
-                    why = f"call {number} after {step}: {what} differ\n  plain    {str(a)[:700]}\n  captured {str(b)[:700]}"
-                    return why, len(captured.graphs)
+                    return f"call {number} after {step}: {what} differ\n{first_difference(str(a), str(b))}", len(captured.graphs)
         return "", len(captured.graphs)
     finally:
         for world in (one, two):

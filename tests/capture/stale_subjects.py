@@ -1,4 +1,6 @@
-"""What the functions of `stale_guards.py` read, and what changes it between two calls: `SUBJECTS[name] = (reads, changes)`.
+"""What the functions of `stale_guards.py` read and write, and what changes it between two calls.
+
+`SUBJECTS[name] = (reads, writes, changes)`: expressions, statements of the function, statements between its calls.
 
 Holes: {k} a small number, {v} a simple value, {t} a tensor. A change that begins with `!` is one of the process, done once.
 """
@@ -6,12 +8,12 @@ Holes: {k} a small number, {v} a simple value, {t} a tensor. A change that begin
 
 from __future__ import annotations
 
-SUBJECTS: dict[str, tuple[list[str], list[str]]] = {}
+SUBJECTS: dict[str, tuple[list[str], list[str], list[str]]] = {}
 
 
-def subject(name: str, reads: str, changes: str) -> None:
+def subject(name: str, reads: str, writes: str, changes: str) -> None:
     """Alternatives are between `~` and lines."""
-    SUBJECTS[name] = (options(reads), options(changes))
+    SUBJECTS[name] = (options(reads), options(writes), options(changes))
 
 
 def options(text: str) -> list[str]:
@@ -24,6 +26,9 @@ subject(
 A ~ A * x ~ A > {k} ~ x + B ~ B ~ S ~ len(S) ~ f"{A}-{S}" ~ N is None ~ N or A ~ bool(A) ~ type(A).__name__ ~ isinstance(A, ISA) ~ T[0] ~ T ~ len(T)
 {k} in T ~ x[A:] if isinstance(A, int) else 0 ~ x.sum(dim=A % 2) ~ S == "ab" ~ x * (A + B) ~ sum(range(A)) ~ x.new_zeros(A) ~ A is B ~ R[1] ~ list(R)
 x[SL] ~ torch.full((2,), A) ~ torch.arange(A) ~ COLOR is Color.RED ~ COLOR.value ~ COLOR.name ~ BYTES[0] ~ len(BYTES) ~ ARR[0]
+""",
+    """
+A += 1 ~ A = S ~ B = A ~ N = x ~ T = (A, *T[:1]) ~ S += "c" ~ BYTES.append(1) ~ A, B = B, A ~ del N; N = 1 ~ R = range(A) if isinstance(A, int) else R
 """,
     """
 A = {v} ~ A = {k} ~ A = {k} ~ B = {v} ~ B = {k}.5 ~ B = A ~ S = {v} ~ S = "abc" ~ S = "x" * {k} ~ N = {v} ~ N = None ~ T = ({k}, {v}) ~ T = (1, 2)
@@ -41,6 +46,10 @@ torch.tensor([v for v in M if isinstance(v, int)]) ~ len(mylist) ~ mylist[0] ~ m
 tuple(L) ~ any(v == {k} for v in L) ~ E ~ {k} in E ~ len(E) ~ sorted(E) ~ next(iter(E))
 """,
     """
+L.append({k}) ~ M[0] = {v} ~ L.pop() ~ L.reverse() ~ L = M ~ M = [*L] ~ L.extend(M) ~ E.add({k}) ~ mylist.append({k}) ~ mylist.extra = {k}
+Q.append({k}) ~ Q.rotate(1) ~ L[0], M[0] = M[0], L[0] ~ L.append(x) ~ L += [{k}] ~ E.discard({k}) ~ L.sort(key=str) ~ L[:1] = [{k}, {k}] ~ del M[-1]
+""",
+    """
 L.append({v}) ~ L.append({t}) ~ L[0] = {v} ~ L[-1] = {k} ~ L.pop() ~ L.reverse() ~ L.clear() ~ L.insert(0, {k}) ~ L = [1, 2, 3] ~ L = M ~ M = L
 M = [1, 2, 3] ~ M[0] = {k} ~ L = (1, 2, 3) ~ L = Mylist([1, 2, 3]) ~ L[1:2] = [{k}, {k}] ~ mylist.append({k}) ~ mylist.extra = {k}
 Mylist.extra = {k} ~ mylist[0] = {v} ~ mylist = [1, 2] ~ Q.append({k}) ~ Q.popleft() ~ Q.rotate(1) ~ Q = collections.deque(Q, maxlen=2) ~ Q[0] = {v}
@@ -56,6 +65,11 @@ D["a"] ~ D.get("b", 5) ~ D.get("zz") ~ list(D) ~ len(D) ~ next(iter(D)) ~ "c" in
 next(reversed(O)) ~ list(D.keys())[-1] ~ DD["a"] ~ DD["zz"] ~ len(DD) ~ mydict["a"] ~ mydict["zz"] ~ mydict.extra ~ COUNTS["a"] ~ COUNTS["q"]
 COUNTS.most_common(1) ~ CHAIN["a"] ~ CHAIN.get("b") ~ len(CHAIN) ~ PROXY["a"] ~ len(PROXY) ~ DEEP["a"][1][1]["b"] ~ DEEP["c"]["d"][0] ~ DEEP["a"][0]
 len(DEEP["c"]) ~ D is O ~ sorted(D.items(), key=str) ~ reversed(list(D)).__next__() ~ D.keys() == O.keys() ~ D.items() >= {("a", 1)}
+""",
+    """
+D["a"] = {v} ~ D["z"] = x ~ D.pop("b", 0) ~ D.update(c={k}) ~ O.move_to_end("a") ~ O["n"] = {k} ~ mydict["q"] = {k} ~ DD["zz"] += 1 ~ COUNTS["a"] += 1
+DEEP["c"]["d"].append({k}) ~ DEEP["a"][0] = {v} ~ D = {**D, "n": {k}} ~ D.setdefault("s", []).append({k}) ~ PROXY_OF["w"] = {k} ~ D["a"] = D.get("b")
+D.clear()
 """,
     """
 D["a"] = {v} ~ D["b"] = {v} ~ D["c"] = {t} ~ D.pop("a", 0) ~ D.pop("b", 0) ~ D["a"] = D.pop("a", 1) ~ D.clear() ~ D.update(c={k}, b={k})
@@ -79,6 +93,11 @@ Thing.__bases__[0].__name__ ~ type(thing) is Thing ~ thing.base_only ~ vars(thin
 len(Thing) ~ {k} in Thing ~ Thing.meant ~ repr(thing) ~ f"{thing}" ~ thing.cached ~ "more" in thing.__dict__ ~ callable(thing) ~ thing is other_thing
 Other.level ~ Other().method(x) ~ Other().cm() ~ Base.level ~ x * thing.own + thing.level ~ str(type(thing)) ~ Thing.__dict__.get("more")
 super(Thing, thing).method(x) ~ thing.method.__name__ ~ Thing.method is Base.method ~ thing.method.__func__ is Base.method ~ dir(thing)[-1]
+""",
+    """
+thing.own = {k} ~ thing.own += 1 ~ thing.level = {k} ~ Thing.level = {k} ~ Base.level += 1 ~ thing.more = {v} ~ thing.inner.v = {k}
+other_thing.own = {k} ~ other_thing = thing ~ thing = Thing() ~ Thing.names.append("w") ~ del thing.own ~ thing.method = h ~ thing.inner = NS
+thing.cached ~ setattr(thing, "more", x) ~ vars(thing)["own"] = {k}
 """,
     """
 thing.level = {k} ~ Thing.level = {k} ~ Base.level = {k} ~ vars(thing).pop("level", 0) ~ if "level" in vars(Thing): del Thing.level ~ thing.own = {v}
@@ -116,6 +135,11 @@ NS == types.SimpleNamespace(v=1, w=2) ~ WR() is None ~ WR().own if WR() is not N
 single(S) ~ repr(point) ~ x + NS.v
 """,
     """
+slotted.a = {v} ~ slotted.b = x ~ del slotted.b ~ dynamic.rate += 1 ~ loud.log = {k} ~ point.x = {k} ~ point.y.append({k}) ~ point.y = [1]
+NS.v = {v} ~ NS.w = x ~ VAR.set({k}) ~ NS = types.SimpleNamespace(v={k}) ~ pair = Pair({k}, x) ~ holder.fresh = {k} ~ Desc.factor = {k}
+point = Point(x=point.x)
+""",
+    """
 slotted.a = {v} ~ slotted.b = {v} ~ if hasattr(slotted, "b"): del slotted.b ~ slotted = Slotted() ~ Slotted.a = {k} ~ dynamic.xy = {k}
 vars(dynamic).pop("xy", 0) ~ dynamic.rate = {k} ~ Dynamic.rate = {k} ~ dynamic.zz = {k} ~ Dynamic.zz = {k} ~ Dynamic.__getattr__ = lambda self, n: {k}
 loud.log = {k} ~ Loud.__getattribute__ = object.__getattribute__ ~ Loud.seven = {k} ~ Loud.log = {k} ~ Holder.desc.factor = {k} ~ Desc.factor = {k}
@@ -140,6 +164,10 @@ h.__kwdefaults__["j"] ~ h.__code__.co_argcount ~ h.__qualname__ ~ h.__annotation
 len("abc") ~ max(1, A) ~ abs(-1) ~ int("3") ~ sorted([3, 1])[0] ~ isinstance(1, int) ~ range(3)[1]
 """,
     """
+closure.put({k}) ~ h.tag = {k} ~ h.more = x ~ closure.table["a"] = {k} ~ LAMBDAS.append(h2) ~ LAMBDAS.reverse() ~ wrapped.extra += 1 ~ h = h2
+LAMBDAS[0] = lambda v: v * 3 ~ closure.swap({"a": {k}}) ~ part = functools.partial(h2, k={k})
+""",
+    """
 h.__defaults__ = ({k}, [1]) ~ h.__defaults__ = (2, [1, 2, 3]) ~ h.__defaults__[-1].append(3) ~ h.__kwdefaults__ = {"j": {k}}
 h.__kwdefaults__["j"] = {k} ~ h.__kwdefaults__ = None ~ h.__code__ = h2.__code__ ~ h.__code__ = (lambda v, k=1, acc=(), *, j=1: v * {k}).__code__
 h = h2 ~ h2 = h ~ h.tag = {k} ~ h.more = 1 ~ vars(h).pop("more", 0) ~ h.__name__ = "n{k}" ~ h.__qualname__ = "q{k}" ~ h.__doc__ = "d"
@@ -160,6 +188,9 @@ subject(
 other.value ~ other.fn(x) ~ other.things[0] ~ len(other.things) ~ other.K.v ~ other.K().v ~ hasattr(other, "more") ~ getattr(other, "more", 3)
 math.sqrt(4) ~ math.pi ~ F.relu(x) ~ torch.relu(x) ~ x.relu() ~ os.environ.get("FUSELAB_TEST_X", "none") ~ sys.getrecursionlimit() > 5 ~ imported()
 imported2() ~ len(sys.path) > 0 ~ torch.pi ~ x.helper() if hasattr(x, "helper") else 0 ~ other.__name__
+""",
+    """
+other.value = {k} ~ other.value += 1 ~ other.things.append({k}) ~ other.K.v = {k} ~ other.more = {v} ~ other.fresh = x
 """,
     """
 other.value = {v} ~ other.value = {k} ~ other.things.append({k}) ~ other.things = [{k}] ~ other.fn = lambda v: v * {k}
@@ -184,6 +215,10 @@ net.layers[0](x) ~ net.layers[-1](x) ~ net.act(x) ~ net.lin.weight.sum() ~ net.l
 sum(p.numel() for p in net.parameters()) ~ net.drop.p ~ type(net).__name__ ~ "scale" in net.state_dict() ~ len(net._forward_hooks) ~ net.forward(x)
 isinstance(net.lin, nn.Linear) ~ net.lin.extra_repr() ~ net.norm.running_mean ~ net.norm.num_batches_tracked ~ net.get_buffer("scale")
 net.get_submodule("lin")(x) ~ any(p.requires_grad for p in net.parameters())
+""",
+    """
+net.depth += 1 ~ net.rate = {k} ~ net.config["k"] = {k} ~ net.config["names"].append("w") ~ net.scale.add_(1) ~ net.scale = torch.full((3,), {k}.0)
+net.more = x ~ net.norm.momentum = 0.5 ~ net.extra = L ~ net.eval() ~ net.train() ~ net.act = torch.tanh ~ net.missing = x[0] ~ net.lin.bias = None
 """,
     """
 net.eval() ~ net.train() ~ net.lin.eval() ~ net.norm.eval() ~ net.norm.train() ~ net.drop.train() ~ net.drop.eval() ~ net.drop.p = 0.{k}
@@ -230,6 +265,9 @@ x.is_floating_point() ~ torch.is_tensor(N) ~ torch.result_type(x, W) ~ x.detach(
 W.is_sparse ~ x.grad ~ [v.sum() for v in x] ~ x.tolist() if x.numel() < 2 else 0 ~ W.__class__ ~ torch.equal(x, W)
 """,
     """
+x.add_(1) ~ W.mul_(2) ~ W = W + 1 ~ y[0] = 7 ~ x.tag = {k} ~ W = x ~ y = y * 2 ~ N = x.detach() ~ W = x[:1] ~ x.zero_() ~ N = W.clone()
+""",
+    """
 W = {t} ~ W = {t} ~ x = {t} ~ x = {t} ~ x = {t} ~ y = {t} ~ y = x ~ x = y ~ W = x ~ x = W ~ y = x[0:1] ~ y = x.T ~ x.tag = {k}
 W.requires_grad_(True) if W.is_leaf and W.is_floating_point() else 0 ~ W = W.detach() ~ x = x.detach()
 W.grad = torch.ones_like(W) if W.is_leaf and W.is_floating_point() else None ~ W.grad = None
@@ -256,6 +294,9 @@ torch.promote_types(torch.get_default_dtype(), torch.int32) ~ torch.linspace(0, 
 1.5 + torch.ones(2, dtype=torch.int32) ~ net(x) ~ nn.Linear(2, 2).weight.dtype
 """,
     """
+random.random() ~ W = torch.rand(2) ~ N = torch.ones(2) ~ W = x @ x.T
+""",
+    """
 torch.set_grad_enabled(False) ~ torch.set_grad_enabled(True) ~ torch.set_default_dtype(torch.float64) ~ torch.set_default_dtype(torch.float32)
 torch.set_default_device("meta") ~ torch.set_default_device("cpu") ~ torch.set_default_device(None) ~ torch.use_deterministic_algorithms(True)
 torch.use_deterministic_algorithms(True, warn_only=True) ~ torch.use_deterministic_algorithms(False) ~ torch.set_num_threads({k} + 1)
@@ -265,6 +306,24 @@ torch.backends.cudnn.deterministic = {k} > 1 ~ torch.set_anomaly_enabled(True) ~
 torch.set_autocast_enabled("cpu", True) ~ torch.set_autocast_enabled("cpu", False) ~ torch.set_autocast_dtype("cpu", torch.float16)
 torch.set_autocast_dtype("cpu", torch.bfloat16) ~ torch.utils.deterministic.fill_uninitialized_memory = {k} > 1
 torch.backends.mha.set_fastpath_enabled({k} > 1) ~ x = {t}
+""",
+)
+
+subject(
+    "arguments",
+    """
+args ~ args[0] ~ len(args) ~ named.get("p") ~ named ~ list(named) ~ "r" in named ~ d ~ x * d ~ x * args[0] ~ named["q"] ~ args[-1] ~ sum(args[:1])
+sorted(named) ~ [k for k in named] ~ d is N ~ args[0] is d ~ len(named) ~ bool(args) ~ max(*args, 0) ~ isinstance(args[0], int) ~ {**named, "z": 1}
+""",
+    """
+args += (1,) ~ named["r"] = {k} ~ d = args ~ x.add_(1) ~ args[0].append({k}) ~ named.pop("p", 0) ~ del d; d = 2 ~ args[0].own = {k}
+""",
+    """
+ARGS = ({v},) ~ ARGS = ({k}, {v}) ~ ARGS = () ~ ARGS = ({t}, {k}) ~ NAMED = {"p": {v}} ~ NAMED = {"q": 1, "p": {v}} ~ NAMED = {} ~ NAMED["r"] = {t}
+f.__kwdefaults__ = {"d": {v}} ~ f.__kwdefaults__["d"] = {k} ~ NAMED["d"] = {v} ~ NAMED.pop("d", 0) ~ ARGS = (L, L) ~ ARGS = (L, M) ~ L.append({k})
+ARGS = (thing, {k}) ~ ARGS = (Thing(), thing) ~ ARGS = (D, {k}) ~ D["a"] = {k} ~ ARGS = (h, {k}) ~ ARGS = (h2,) ~ ARGS = (x, {k}) ~ x = {t} ~ N = 1
+ARGS = (Color.RED,) ~ ARGS = (Color.BLUE,) ~ ARGS = (int, {k}) ~ ARGS = (float,) ~ ARGS = (Point({k}), 1) ~ ARGS = (Pair({k}), 1) ~ ARGS = ((1, {k}), {k})
+ARGS = ([{k}, {k}], 1) ~ ARGS = ({1: {k}}, 2) ~ ARGS = ({{k}, 2},) ~ ARGS = (slice({k}, 2),) ~ ARGS = (range({k}),) ~ ARGS = (torch.float32,)
 """,
 )
 

@@ -31,6 +31,7 @@ IT = iter([1, 2, 3, 4, 5, 6, 7, 8, 9])
 COUNT = itertools.count(1)
 W = torch.ones(2, 3)
 ARR = array.array("i", [1, 2, 3])
+ARGS, NAMED = (1, "a"), {"p": 1, "q": 2.0}
 
 class Color(enum.Enum):
     RED = 1
