@@ -8,6 +8,7 @@ import torch
 import fuselab
 from fuselab.toolkit.errors import UnknownKernel
 from fuselab.toolkit.events import KernelEdited, Recorder
+from fuselab.toolkit.runtime import artifact
 
 LITERAL = {"cpp": ("2.0f", "3.0f"), "triton": ("2.0", "3.0")}
 
@@ -68,3 +69,12 @@ def test_an_unknown_kernel_lists_those_there_are(softmax):
     f, kernel, _ = softmax
     with pytest.raises(UnknownKernel, match=kernel.name):
         f.kernels["relu_7"]
+
+
+def test_copies_of_arguments_have_an_end_and_later_kernels_are_checked_on_numbers_like_theirs(monkeypatch):
+    monkeypatch.setattr(artifact, "ROOM", 700)
+    f = fuselab.compile(lambda x, w: (torch.softmax(x, -1) @ w).softmax(0))
+    f(torch.randn(8, 9), torch.randn(9, 8))
+    kept = [[s.value is not None for s in k._seen] for k in f.kernels.values()]
+    assert len(kept) == 2 and all(kept[0]) and not any(kept[1])
+    assert [k.check().ok for k in f.kernels.values()] == [True, True]

@@ -20,6 +20,7 @@ from ..errors import UnknownKernel
 from . import build_cpp, launch_triton
 from .large import empty_large
 
+ROOM = 1 << 24  # bytes of kernels' first arguments that a program keeps for checks: a model's would be as large as the model
 Launch = Callable[..., Any]
 Loader = Callable[[Sequence[Kernel], str], dict[str, Launch]]
 LOADERS: dict[str, Loader] = {"cpp": build_cpp.load, "triton": launch_triton.load}
@@ -35,6 +36,7 @@ class Artifact:
     def __init__(self, program: Program, launches: dict[str, Launch]) -> None:
         self.program, self.launches = program, launches
         self.changes = 0  # how often a kernel was replaced
+        self.room = ROOM  # what is left of it
         self.inputs_of: dict[str, tuple[Any, ...]] = {}
         self.file = f"<fuselab wrapper {next(_numbers)}>"
         self._names: dict[str, Any] = {

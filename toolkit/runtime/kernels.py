@@ -25,7 +25,6 @@ from ..loops.evaluate import evaluate, flat, number
 from ..loops.layout import Layout
 from .artifact import LOADERS, Artifact, copied
 
-LARGEST_KEPT = 1 << 24  # bytes of a first launch's arguments that are kept for checks; of larger ones shapes and integers only
 TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 2e-2, torch.float64: 1e-9}
 Launch = Callable[..., Any]
 
@@ -165,7 +164,8 @@ class EditableKernel:
         launch = self._artifact.launch(self.name)
 
         def first(*args: Any) -> Any:
-            self._seen = seen(args)
+            self._seen = seen(args, self._artifact.room)
+            self._artifact.room -= sum(s.value.nbytes for s in self._seen if isinstance(s.value, torch.Tensor))
             self._artifact.replace(self.name, launch)
             return launch(*args)
 
@@ -236,10 +236,10 @@ def editable(artifact: Artifact) -> dict[str, EditableKernel]:
     return {name: EditableKernel(k, artifact, program.prelude.get(k.backend, "")) for name, k in program.kernels.items()}
 
 
-def seen(args: tuple[Any, ...]) -> tuple[Seen, ...]:
-    """Copies of small arguments and of integers; descriptions of the rest."""
+def seen(args: tuple[Any, ...], room: int) -> tuple[Seen, ...]:
+    """Copies of the arguments if they take no more than `room` bytes, else of integers only and descriptions of the rest."""
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
-    small = sum(t.nbytes for t in tensors) <= LARGEST_KEPT
+    small = sum(t.nbytes for t in tensors) <= room
 
     def one(a: Any) -> Seen:
         if not isinstance(a, torch.Tensor) or small or not a.is_floating_point():
