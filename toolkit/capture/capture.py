@@ -26,6 +26,7 @@ from .ending import Compiled, Ending
 from .graph_text import text_of_graph
 from .hook import Entry, FrameView, Skip, disabled
 from .interpreter import Interpreter, ReachedBreak
+from .prefix import Prefix
 from .record import CodeRecord, History
 from .resume import original_of
 from .source import CellSource, LocalSource
@@ -107,6 +108,8 @@ class Capture:
         tx = top_interpreter(trace, frame)
         try:
             value = self._run(trace, tx)
+            if value is None and not trace.graph.has_work():
+                return self._breaks_first(trace, frame)
             trace.check_lifetimes()
             ending = Ending(trace)
             if value is not None and not trace.graph.has_tensors():
@@ -127,6 +130,18 @@ class Capture:
         consolidate(trace, frame)
         trace.alias_guards()
         return Entry(trace.guards, ending.finish(compiled), idle=compiled is None)
+
+    def _breaks_first(self, trace: Trace, frame: FrameView) -> Entry | Skip:
+        """Without tensor work before the break."""
+        code = Prefix(trace).code()
+        self._tell_break(frame, trace.record.breaks[trace.top.steps])
+        if code is None:
+            return _plain(trace)
+        trace.graph.inputs.clear()
+        trace.object_guards()
+        trace.shape_guards()
+        consolidate(trace, frame)
+        return Entry(trace.guards, code, idle=True)
 
     def _run(self, trace: Trace, tx: Interpreter) -> VariableTracker | None:
         """What the top frame returns; None: it reached a break."""

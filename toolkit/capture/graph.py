@@ -181,6 +181,10 @@ class GraphBuilder:
     def operations(self) -> int:
         return sum(n.op not in ("placeholder", "output") for n in self.fx.nodes)
 
+    def has_work(self) -> bool:
+        """Whether there is an operation other than looking at sizes."""
+        return any(n.op not in ("placeholder", "output") and not n.meta.get("pure") for n in self.fx.nodes)
+
     def has_tensors(self) -> bool:
         """Whether a tensor comes in or is made."""
         return any(isinstance(n.meta.get("example_value"), torch.Tensor | list | tuple) for n in self.fx.nodes)

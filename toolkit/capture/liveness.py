@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .bytecode import ENDS, KIND, Body, Instruction, stack_depths
+from .operands import operand_count
 
 _READS = frozenset(
     (
@@ -106,6 +107,74 @@ def _before(body: Body, order: dict[Instruction, int], i: Instruction, before: d
     if i.handler is not None:  # it may raise before it writes
         after |= before[i.handler.target]
     return frozenset(after)
+
+
+# -- which locals have a value --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Locals that have a value on every path that leads here, and those that have one on some. `aside`: the places in the stack of what
+    LOAD_FAST_AND_CLEAR or PUSH_NULL pushed, each with: surely a value, perhaps one."""
+
+    surely: frozenset[str] = frozenset()
+    perhaps: frozenset[str] = frozenset()
+    aside: frozenset[tuple[int, bool, bool]] = frozenset()
+
+    def after(self, i: Instruction, depth: int) -> Bound:
+        """What holds after `i` with `depth` values before it."""
+        if i.opname in ("LOAD_FAST", "LOAD_FAST_CHECK"):
+            return self._with(i.argval, True, False)
+        if i.opname == "STORE_FAST":
+            put = {a[1:] for a in self.aside if a[0] == depth - 1} or {(True, False)}
+            return self._with(i.argval, *(put.pop() if len(put) == 1 else (False, True)))
+        if i.opname == "LOAD_FAST_AND_CLEAR":
+            state = (depth, i.argval in self.surely, i.argval in self.perhaps)
+            return replace(self._with(i.argval, False, False), aside=self.aside | {state})
+        if i.opname == "PUSH_NULL":
+            return replace(self, aside=self.aside | {(depth, False, False)})
+        if i.opname == "SWAP":
+            move = {depth - 1: depth - i.argval, depth - i.argval: depth - 1}
+            return replace(self, aside=frozenset((move.get(at, at), *rest) for at, *rest in self.aside))
+        if i.opname == "DELETE_FAST":
+            return self._with(i.argval, False, False)
+        return self.below(depth - (operand_count(i) or 0))
+
+    def _with(self, name: str, surely: bool, perhaps: bool) -> Bound:
+        return replace(
+            self,
+            surely=self.surely | {name} if surely else self.surely - {name},
+            perhaps=self.perhaps | {name} if perhaps else self.perhaps - {name},
+        )
+
+    def below(self, depth: int) -> Bound:
+        return replace(self, aside=frozenset(a for a in self.aside if a[0] < depth)) if self.aside else self
+
+    def or_else(self, other: Bound) -> Bound:
+        surely = self.surely & other.surely
+        return Bound(surely, (self.surely | self.perhaps | other.surely | other.perhaps) - surely, self.aside | other.aside)
+
+    def doubts(self, depth: int) -> bool:
+        """Is there a place in the stack below `depth` of which nobody knows whether it has a value?"""
+        return any(at < depth and (perhaps or (at, not surely, False) in self.aside) for at, surely, perhaps in self.aside)
+
+
+def bound_before(body: Body, arguments: int) -> dict[Instruction, Bound]:
+    """What holds before each instruction that can be reached; the first `arguments` locals have a value at the start."""
+    depths, order = stack_depths(body), {i: n for n, i in enumerate(body)}
+    before = {body[0]: Bound(frozenset(body.varnames[:arguments]))}
+    todo = [body[0]]
+    while todo:
+        i = todo.pop()
+        known, after = before[i], before[i].after(i, depths[i])
+        for successor in successors(body, order, i):
+            caught = i.handler is not None and successor is i.handler.target
+            state = known.or_else(after).below(i.handler.depth) if caught and i.handler else after.below(depths[successor])
+            merged = before[successor].or_else(state) if successor in before else state
+            if before.get(successor) != merged:
+                before[successor] = merged
+                todo.append(successor)
+    return before
 
 
 # -- cells put aside ----------------------------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ class _Shape:
     nulls: frozenset[int]
     handled: frozenset[int]
     passed: frozenset[str]
+    whole: bool
 
 
 @dataclass
@@ -145,13 +146,14 @@ def resume(
     bound: Collection[str] | None = None,
     held: Collection[str] = (),
     handled: Iterable[int] = (),
+    whole: bool = False,
 ) -> Resume:
     """The function that continues `code` at `at` (an instruction of `disassemble(code)`, or its index), with `depth` stack values.
 
     `nulls` are the places in the stack, from the bottom, that hold no object but NULL; they are not passed. In the places `handled` lies
     what PUSH_EXC_INFO left: the exception that it made current is passed, and is made current again. `bound` names the locals that have
-    a value there (None: all that are live); `held` those that are passed although nobody reads them any more. The same question is
-    answered with the same function as long as it is in use.
+    a value there (None: all that are live); `held` those that are passed although nobody reads them any more; with `whole`, so are all
+    cells. The same question is answered with the same function as long as it is in use.
     Raises ValueError in a prologue, for a generator or coroutine, and for a depth that cannot be.
     """
     start = original_instruction(code, at)[1]
@@ -162,7 +164,7 @@ def resume(
     if start.index and body[start.index - 1].opname == "KW_NAMES":
         start = body[start.index - 1]  # it belongs to the CALL
     passed = frozenset(n for n in _live(original, start) if bound is None or n in bound).union(held)
-    shape = _Shape(start.index, depth, frozenset(nulls), frozenset(handled), passed)
+    shape = _Shape(start.index, depth, frozenset(nulls), frozenset(handled), passed, whole)
     reference, arguments = original.resumes.get(shape, (lambda: None, ()))
     known = reference()
     if known is not None:
@@ -190,7 +192,7 @@ def _build(original: _Original, shape: _Shape) -> Resume:
     body = original.body
     start = body[shape.index]
     kept = reachable(body, start)
-    freevars = _needed_cells(body, kept)
+    freevars = _all_cells(body) if shape.whole else _needed_cells(body, kept)
     arguments = _arguments(original, shape)
     emitter = Emitter(positions=start.positions)
     emitter.prologue(freevars)
@@ -205,7 +207,7 @@ def _build(original: _Original, shape: _Shape) -> Resume:
         if argument.hidden:
             emitter.take_fast(argument.parameter)
             emitter.store_fast(argument.name)
-    copies = _copies(kept, original.live.at(start) - shape.passed)
+    copies = copies_of(kept, original.live.at(start) - shape.passed)
     emitter.jump(copies[start])
     name, line = body.qualname or body.name, start.lineno or body.firstlineno
     code = assemble(
@@ -226,11 +228,16 @@ def _build(original: _Original, shape: _Shape) -> Resume:
     return Resume(code, arguments)
 
 
+def _all_cells(body: Body) -> tuple[str, ...]:
+    """The original's own cells after its free variables."""
+    return tuple(dict.fromkeys((*body.freevars, *body.cellvars)))
+
+
 def _needed_cells(body: Body, kept: list[Instruction]) -> tuple[str, ...]:
-    """Names whose cells the rest needs, the original's own cells after its free variables."""
-    names = dict.fromkeys((*body.freevars, *body.cellvars))
+    """Names whose cells the rest needs, in that order."""
+    names = _all_cells(body)
     if looks_at_all(body):
-        return tuple(names)
+        return names
     used = {i.argval for i in kept if isinstance(i.argval, str)}
     if first_argument(body):
         used.add("__class__")
@@ -259,7 +266,7 @@ def _of_stack(original: _Original, shape: _Shape, index: int) -> Argument:
     return Argument("stack", words[-1] if again == 1 else f"{words[-1]} ({again})", index)
 
 
-def _copies(kept: list[Instruction], unbound: Collection[str]) -> dict[Instruction, Instruction]:
+def copies_of(kept: list[Instruction], unbound: Collection[str] = ()) -> dict[Instruction, Instruction]:
     """Copies of `kept` that refer to each other. A live local without a value must be checked where it is read."""
     copies = {i: i.copy() for i in kept}
     for copy in copies.values():
