@@ -94,6 +94,7 @@ enum { NEVER = 1, IMPOSSIBLE = 2, OFF = 4, RESUMES = 8 }; /* never captured, unl
 /* Code that does no tensor work must not be slowed down by looking whether it does now: after so many calls in a row only each so many is
    looked at, and after each look beyond some that found nothing again, twice as many calls as before are not. */
 enum { QUIET_CALLS = 64, LOOK_EACH = 16, QUICK_LOOKS = 4, MOST_DOUBLINGS = 16 };
+enum { ROOM = 20000 }; /* calls */
 enum { IDLE_TURNS = 1000 }; /* resumptions in a row without a graph, after which the rest of a frame runs as it is */
 
 struct Extra {
@@ -414,6 +415,15 @@ static PyObject *new_version(Bucket *b, Frame *frame, const Values *values, int 
     return answer;
 }
 
+/* What looks at a frame needs Python calls of its own, however deep the program is. */
+static void make_room(PyThreadState *thread, int calls) {
+#if PY_VERSION_HEX >= 0x030C0000
+    thread->py_recursion_remaining += calls;
+#else
+    thread->recursion_remaining += calls;
+#endif
+}
+
 static PyObject *run_captured(PyThreadState *thread, Frame *frame, Extra *extra, Cache *cache) {
     Bucket *b = bucket_for(extra, cache);
     if (b == NULL) return end_frame(thread, frame, NULL);
@@ -426,10 +436,12 @@ static PyObject *run_captured(PyThreadState *thread, Frame *frame, Extra *extra,
     Values values = values_of(frame);
     int failed;
     b->busy++;
+    make_room(thread, ROOM);
     here.active = NULL; /* what guards call is not captured */
     PyObject *found = (PyObject *)find_version(b, &values, &failed);
     here.active = cache;
     if (found == NULL && !PyErr_Occurred()) found = b->orphan || b->as_is ? Py_NewRef(Py_None) : new_version(b, frame, &values, failed);
+    make_room(thread, -ROOM);
     int runs = found != NULL && found != Py_None && ((Version *)found)->code != Py_None;
     if (runs) b->quiet = 0;
     else if (found != Py_None && ++b->quiet > QUIET_CALLS) b->resting = LOOK_EACH - 1;
@@ -446,11 +458,14 @@ static Extra *first_sight(PyCodeObject *code, PyObject *globals) { /* NULL with 
     Extra *extra = PyMem_Calloc(1, sizeof *extra);
     if (extra == NULL) return (Extra *)PyErr_NoMemory();
     extra->code = code;
+    PyThreadState *thread = PyThreadState_Get();
+    make_room(thread, ROOM);
     Cache *active = switch_to(NULL);
     PyObject *answer = verdict ? PyObject_CallFunctionObjArgs(verdict, code, globals, NULL) : NULL;
     long kind = answer ? PyLong_AsLong(answer) : 0;
     Py_XDECREF(answer);
     switch_to(active);
+    make_room(thread, -ROOM);
     if (PyErr_Occurred()) PyErr_Clear();
     extra->flags = kind == 2 ? NEVER | OFF : kind ? NEVER : 0;
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) extra->flags |= NEVER | IMPOSSIBLE;

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -95,7 +94,6 @@ class Capture:
             preserved_state(),
             _torch.without_saved_tensor_hooks(),
             _torch.quiet_fakes(),
-            _deep_recursion(),
             _without_collections(),
         ):
             trace = Trace(record, self.dynamic)
@@ -220,14 +218,3 @@ def _without_collections() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-@contextlib.contextmanager
-def _deep_recursion() -> Iterator[None]:
-    """Inlining nests a few Python calls for each call of the traced program."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 20_000))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)

@@ -46,7 +46,7 @@ def _text(value: Any, limit: int) -> str:
     if issubclass(kind, type):
         return value.__qualname__  # type: ignore[no-any-return]
     if issubclass(kind, types.ModuleType):
-        return f"module {value.__name__}"
+        return f"module {vars(value).get('__name__', '?')}"
     if hasattr(kind, "stride"):
         return f"{kind.__name__}{tuple(value.shape)}"
     if kind in _NAMED:
@@ -55,7 +55,12 @@ def _text(value: Any, limit: int) -> str:
         return _container(value, limit)
     if issubclass(kind, enum.Enum):
         return f"{kind.__qualname__}.{value.name}"
-    return repr(value) if _is_settled(kind) else f"{kind.__qualname__}(...)"
+    if not _is_settled(kind):
+        return f"{kind.__qualname__}(...)"
+    try:
+        return repr(value)
+    except ValueError:  # Python refuses to write numbers of thousands of digits
+        return f"{kind.__qualname__}(...)"
 
 
 def _is_settled(kind: type) -> bool:

@@ -127,8 +127,11 @@ class ClassSpec:
         return f"class {short(self.cls)} unchanged"
 
 
+_BOOKS = ("__abstractmethods__", "_abc_impl", "__weakref__")
+
+
 def _attributes(cls: type) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, value) for name, value in vars(cls).items() if name not in ("__abstractmethods__", "_abc_impl", "__weakref__"))
+    return tuple((name, value) for name, value in vars(cls).items() if type(name) is not str or name not in _BOOKS)
 
 
 def _same_attributes(now: tuple[tuple[str, Any], ...], before: tuple[tuple[str, Any], ...]) -> bool:

@@ -30,6 +30,8 @@ from .variables.exceptions import HandledBefore
 if TYPE_CHECKING:
     from .trace import Trace
 
+_FRAMES = ("_getframe", "currentframe", "tb_frame", "f_back", "settrace", "setprofile")
+
 
 @dataclass(frozen=True)
 class Place:
@@ -71,7 +73,9 @@ class Prefix:
         return self._assembled(after) if after or self.ends else None
 
     def _check(self) -> None:
-        """Stack depths and locals are known after most instructions; with another, the break is before that."""
+        """What the stack holds is known after most instructions; with another, the break is before that."""
+        if any(i.argval in _FRAMES for i in self.body if i.opname in ("LOAD_ATTR", "LOAD_GLOBAL")):
+            raise SkipFrame(f"{self.tx.code.co_name} looks at frames, and would see its own parts")
         if operand_count(self.breaking) is not None:
             return
         if not self.tx.steps or self.trace.record.breaks[self.tx.steps].at is None:
@@ -81,11 +85,10 @@ class Prefix:
 
     def _jumped(self, bound: Bound) -> Instruction:
         label = Instruction("LABEL", positions=self.breaking.positions)
-        target, over = self.breaking.target, []
-        if self.breaking.opname == "FOR_ITER":
-            target, over = self.body.after_loop(self.breaking), [self.breaking.target]
+        target, ending = self.breaking.target, list[Instruction]()
         assert target is not None
-        ending = [i.copy() for i in over if i is not None and i is not target]
+        if target.opname == "END_FOR":
+            target, ending = self.body.after_loop(self.breaking), [Instruction("END_FOR", positions=label.positions)]
         self.ends += [label, *ending, *self._handed_over(self._place(target, bound))]
         return label
 
@@ -197,13 +200,13 @@ class Prefix:
         return made
 
     def _function(self, emit: Emitter, made: Resume, place: Place) -> None:
-        hidden = self.hidden.get(place.at, frozenset())
+        cells = {*self.body.cellvars, *self.body.freevars} - self.hidden.get(place.at, frozenset())
         for name in made.freevars:
-            if name in hidden:  # the cell itself is on the stack
+            if name in cells:
+                emit.load_closure(name)
+            else:  # the cell itself is on the stack, or nobody needs it any more
                 emit.load_const(CellType)
                 emit.call(0)
-            else:
-                emit.load_closure(name)
         if made.freevars:
             emit.build_tuple(len(made.freevars))
         emit.make_function(made.code, ("closure",) if made.freevars else ())

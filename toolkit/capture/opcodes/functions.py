@@ -41,7 +41,9 @@ class FunctionOpcodes(Family):
     def LOAD_SUPER_ATTR(self, i: Instruction) -> None:
         from ..variables.classes import super_of
 
-        instance, cls, _ = self.pop(), self.pop(), self.pop_lazy()
+        instance, cls, function = self.pop(), self.pop(), self.pop()
+        if function.real() is not super:
+            self.break_graph("unsupported-call", f"{function.describe()} goes by the name of super")
         value = self.get_attr(super_of(self, cls, instance), i.argval)
         if i.is_method:
             self.push_callable(value)  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ from .base import Args, Kwargs, NotConstant, VariableTracker
 from .containers import SequenceVariable, TupleVariable
 from .functions import BoundMethodVariable
 from .lookup import IMMUTABLE, assume_bases, bind_to, class_source, find, note_volatile
+from .wrap import pretends
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -100,10 +101,24 @@ class ClassVariable(VariableTracker):
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
         if isinstance(self.cls, enum.EnumMeta) and key.is_constant():
             return tx.fold(lambda: self.cls[key.constant()])
+        made = self._user_item(tx, key)
+        if made is not None:
+            return made
         try:
             return tx.fold(operator.getitem, self.cls, _parameter(tx, key))
         except NotConstant:
             return tx.break_graph("unsupported-item", f"{self.describe()} is indexed")
+
+    def _user_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker | None:
+        """By a `__getitem__` of the metaclass, or a `__class_getitem__`, that somebody wrote in Python."""
+        of_meta = getattr(type(self.cls), "__getitem__", None)
+        if isinstance(of_meta, types.FunctionType):
+            return tx.call(BoundMethodVariable(tx.wrap_constant(of_meta), self), [key])
+        own = getattr(self.cls, "__class_getitem__", None)
+        function = getattr(own, "__func__", own)
+        if of_meta is None and isinstance(function, types.FunctionType) and function.__module__ != "typing":
+            return tx.call(self.get_attr(tx, "__class_getitem__"), [key])
+        return None
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
         from .iterators import ItemsIteratorVariable
@@ -247,6 +262,8 @@ class SuperVariable(VariableTracker):
             return {"__self__": self.instance, "__thisclass__": self.cls, "__self_class__": tx.wrap_constant(start)}[name]
         if name == "__class__":
             return tx.wrap_constant(super)
+        if self.cls.real() not in start.__mro__:
+            tx.break_graph("unsupported-call", f"super() of {self.cls.describe()} is asked for {start.__name__}")
         found = find(tx, start, name, after=self.cls.real())
         if found is None:
             tx.raise_error(AttributeError, f"'super' object has no attribute '{name}'")
@@ -284,7 +301,9 @@ def _is_one(tx: Interpreter, value: VariableTracker, cls: type) -> bool:
     if mark is not None and issubclass(kind, torch.Tensor):
         return value.has_attr(tx, mark) and tx.truth(value.get_attr(tx, mark))
     check = getattr(type(cls), "__instancecheck__", None)
-    if isinstance(check, types.FunctionType) and not isinstance(cls, abc.ABCMeta) and not cls.__module__.startswith("torch"):
+    if pretends(kind):
+        tx.break_graph("unsupported-call", f"isinstance of {value.describe()}, whose class may be another than it says")
+    if isinstance(check, types.FunctionType) and not isinstance(cls, abc.ABCMeta) and not str(cls.__module__).startswith("torch"):
         method = BoundMethodVariable(tx.wrap_constant(check), tx.wrap_constant(cls))
         return tx.truth(tx.call(method, [value]))
     if getattr(cls, "_is_protocol", False):
@@ -317,6 +336,8 @@ def _is_subclass(tx: Interpreter, kind: type, cls: type) -> bool:
         answer = issubclass(kind, cls)
     except TypeError as error:
         return tx.raise_error(TypeError, *error.args)
+    except Exception as error:
+        return tx.break_graph("unsupported-call", f"issubclass of {cls.__name__} raises {type(error).__name__}")
     if type(cls) is type:
         assume_bases(tx, kind)
     elif not (_is_settled(kind) and _is_settled(cls)):
@@ -361,6 +382,8 @@ def _refuse_unaskable(tx: Interpreter, form: Any) -> None:
     except TypeError as error:
         if not str(error).startswith("issubclass() arg"):
             tx.raise_error(TypeError, *error.args)
+    except Exception as error:
+        tx.break_graph("unsupported-call", f"issubclass of {type(form).__name__} raises {type(error).__name__}")
 
 
 # -- handlers ---------------------------------------------------------------------------------------------------------

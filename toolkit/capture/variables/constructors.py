@@ -243,7 +243,10 @@ def _super(tx: Interpreter, cls: VariableTracker | None = None, instance: Variab
         owner = caller.cells[first].load(tx)
     if cell is None or owner is None:
         tx.raise_error(RuntimeError, "super(): __class__ cell not found" if cell is None else "super(): no arguments")
-    return super_of(tx, tx.realize(cell.load(tx)), tx.realize(owner))  # type: ignore[arg-type]
+    cls = cell.load(tx)
+    if cls is None:
+        tx.raise_error(RuntimeError, "super(): empty __class__ cell")
+    return super_of(tx, tx.realize(cls), tx.realize(owner))
 
 
 @rule(property)

@@ -13,7 +13,7 @@ import torch
 from ..breaks import Observed
 from ..guards import GuardKind
 from ..source import TupleItemSource
-from .base import Args, Kwargs, LazyVariable, VariableTracker
+from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from .constant import ConstantVariable, all_constant, constant_variable
 from .methods import builtin_attr
 
@@ -136,9 +136,16 @@ class SequenceVariable(VariableTracker):
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
         index = index_of(tx, key)
         if isinstance(index, slice):
-            return self.made(self.items[index])
+            return self.made([self.items[n] for n in self._span(tx, index)])
         place = self._place(tx, index)
         return self.item(tx, place)
+
+    def _span(self, tx: Interpreter, index: slice) -> range:
+        """The positions of a slice, or the traced error."""
+        try:
+            return range(len(self.items))[index]
+        except (TypeError, ValueError) as error:
+            return tx.raise_error(type(error), *error.args)
 
     def _place(self, tx: Interpreter, index: Any, what: str = "index") -> int:
         """`index` as a position from 0, or the traced error."""
@@ -171,17 +178,28 @@ class SequenceVariable(VariableTracker):
     # -- methods both have ----------------------------------------------------------------------------------------------
 
     def method_count(self, tx: Interpreter, value: VariableTracker) -> VariableTracker:
-        return tx.wrap_constant(sum(_equal(tx, v, value) for v in self.unpack(tx)))
+        count = len(self.items)
+        found = sum(_equal(tx, v, value) for v in self.unpack(tx))
+        self._refuse_changes(tx, count)
+        return tx.wrap_constant(found)
 
     def method_index(
         self, tx: Interpreter, value: VariableTracker, start: VariableTracker | None = None, stop: VariableTracker | None = None
     ) -> VariableTracker:
         span = slice(index_of(tx, start) if start else 0, index_of(tx, stop) if stop else None)
-        for n in range(len(self.items))[span]:
-            if _equal(tx, self.item(tx, n), value):
+        count = len(self.items)
+        for n in self._span(tx, span):
+            equal = _equal(tx, self.item(tx, n), value)
+            self._refuse_changes(tx, count)
+            if equal:
                 return tx.wrap_constant(n)
         text = f"{value.constant()!r} is not in list" if self.kind is list and value.is_constant() else "tuple.index(x): x not in tuple"
         return tx.raise_error(ValueError, text)
+
+    def _refuse_changes(self, tx: Interpreter, count: int) -> None:
+        """A comparison that changes what is being searched."""
+        if len(self.items) != count:
+            tx.break_graph("unsupported-operator", f"a comparison changes {self.describe()}, which is being searched")
 
     def method_len(self, tx: Interpreter) -> VariableTracker:
         return tx.wrap_constant(len(self.items))
@@ -267,6 +285,7 @@ class ListVariable(SequenceVariable):
     def set_item(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
         index = index_of(tx, key)
         if isinstance(index, slice):
+            self._span(tx, index)
             try:
                 self.items[index] = tx.realize(value).unpack_lazy(tx)
             except ValueError as error:
@@ -277,6 +296,8 @@ class ListVariable(SequenceVariable):
 
     def del_item(self, tx: Interpreter, key: VariableTracker) -> None:
         index = index_of(tx, key)
+        if isinstance(index, slice):
+            self._span(tx, index)
         del self.items[index if isinstance(index, slice) else self._place(tx, index, "assignment index")]
         tx.effects.change(self)
 
@@ -328,8 +349,11 @@ class ListVariable(SequenceVariable):
         return value
 
     def method_remove(self, tx: Interpreter, value: VariableTracker) -> VariableTracker:
-        for n in range(len(self.items)):
-            if _equal(tx, self.item(tx, n), value):
+        count = len(self.items)
+        for n in range(count):
+            equal = _equal(tx, self.item(tx, n), value)
+            self._refuse_changes(tx, count)
+            if equal:
                 del self.items[n]
                 return self._done(tx)
         return tx.raise_error(ValueError, "list.remove(x): x not in list")
@@ -411,6 +435,8 @@ class TupleVariable(SequenceVariable):
     def real(self) -> Any:
         if self.source is None and self.kind is tuple:
             return tuple(v.real() for v in self.items)  # tuples of classes, for isinstance
+        if not self.is_constant():
+            raise NotConstant(self.describe())
         return self.constant()
 
     def proxy(self, tx: Interpreter) -> Any:

@@ -357,6 +357,8 @@ def wrap_dict(tx: Interpreter, value: object, source: Source) -> VariableTracker
     if kind not in (dict, collections.OrderedDict, collections.defaultdict):
         return None
     assert isinstance(value, dict)
+    if kind is collections.OrderedDict and not _in_order(value):
+        return tx.break_graph("unsupported-object", f"{source.text()} is an OrderedDict that dict's own methods have changed")
     tx.guard(GuardKind.TYPE_IS, source, kind)
     made = DictVariable(entries_of(tx, value, source), kind, source)
     if isinstance(value, collections.defaultdict):
@@ -364,6 +366,14 @@ def wrap_dict(tx: Interpreter, value: object, source: Source) -> VariableTracker
 
         made.factory = tx.wrap(value.default_factory, AttrSource(source, "default_factory"))
     return made
+
+
+def _in_order(value: dict[Any, Any]) -> bool:
+    """Does its order know the same keys as its table?"""
+    try:
+        return len(list(value.items())) == dict.__len__(value)
+    except KeyError:
+        return False
 
 
 def entries_of(tx: Interpreter, value: dict[Any, Any], source: Source) -> dict[Hashable, Entry]:

@@ -55,10 +55,14 @@ class ExceptionVariable(VariableTracker):
     def raised_while(self, tx: Interpreter, handled: VariableTracker) -> None:
         """It is raised while `handled` is: that is its context, and no chain of contexts goes round."""
         link: VariableTracker = handled
+        seen: set[VariableTracker] = set()
         while isinstance(link, ExceptionVariable) and not (following := link.link(tx, "__context__")).is_constant():
             if following is self:
                 link.links["__context__"] = tx.wrap_constant(None)
                 tx.effects.change(link)
+            if following in seen:
+                tx.break_graph("exception", "an exception is raised in whose chain of contexts others go round")
+            seen.add(following)
             link = following
         self.links["__context__"] = handled
         tx.effects.change(self)
@@ -107,6 +111,8 @@ class ExceptionVariable(VariableTracker):
     def slot(self, tx: Interpreter, found: Any) -> VariableTracker:
         """A member of a built-in exception class (`OSError.errno`), which its constructor set from `args`."""
         if self.source is not None:
+            if not hasattr(self.value, found.name):
+                tx.break_graph("unsupported-attribute", f"{self.describe()} has no {found.name}")
             return tx.wrap(getattr(self.value, found.name), AttrSource(self.source, found.name))
         if not all(a.is_constant() for a in self.args):
             tx.break_graph("exception", f"attribute {found.name!r} of a {self.kind.__name__} is read")

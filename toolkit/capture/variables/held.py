@@ -60,6 +60,8 @@ class HeldVariable(VariableTracker):
             value = getattr(self.value, name)
         except AttributeError as error:
             tx.raise_error(AttributeError, *error.args)
+        except Exception as error:  # what is worked out when it is asked for: the bound of a type variable
+            tx.break_graph("unsupported-attribute", f"{self.describe()}.{name} raises {type(error).__name__}")
         if isinstance(value, types.BuiltinMethodType | types.MethodType):
             return _HeldMethod(self, name)
         return tx.wrap_constant(value)

@@ -35,7 +35,13 @@ def instantiate(tx: Interpreter, cls: ClassVariable, args: Args, kwargs: Kwargs)
     maker = find(tx, type(cls.cls), "__call__")
     if maker is not None and isinstance(maker.raw, types.FunctionType) and not isinstance(cls.cls, enum.EnumMeta):
         return tx.call(BoundMethodVariable(maker.variable(tx), cls), args, kwargs)
+    if maker is not None and isinstance(maker.raw, type):  # a TypedDict is called: a dict is made
+        return tx.call(tx.wrap_constant(maker.raw), args, kwargs)
     return construct(tx, cls, args, kwargs)
+
+
+_WITHOUT_KEYWORDS = (list, tuple, set, frozenset)
+_THEIR_OWN = [getattr(kind, name) for kind in (object, *_WITHOUT_KEYWORDS) for name in ("__init__", "__new__")]
 
 
 def construct(tx: Interpreter, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -43,6 +49,8 @@ def construct(tx: Interpreter, cls: ClassVariable, args: Args, kwargs: Kwargs) -
     if inspect.isabstract(cls.cls):
         _refuse_abstract(tx, cls.cls)
     new = find(tx, cls.cls, "__new__")
+    if kwargs and issubclass(cls.cls, _WITHOUT_KEYWORDS) and cls.cls.__init__ in _THEIR_OWN and cls.cls.__new__ in _THEIR_OWN:
+        tx.break_graph("unsupported-call", f"{cls.cls.__name__}() takes no keyword arguments")
     if new is None or new.raw is object.__new__ or not isinstance(new.raw, staticmethod | types.FunctionType):
         made = new_object(tx, cls.cls, args, kwargs)
     else:
@@ -68,6 +76,8 @@ def _initialise(tx: Interpreter, made: VariableTracker, args: Args, kwargs: Kwar
 
 def new_object(tx: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
     """As `__new__` of the built-in type that `cls` derives from."""
+    if not isinstance(cls, type):
+        tx.break_graph("unsupported-call", f"__new__ is called for {type(cls).__name__}, which is no class")
     if hasattr(cls, "__del__"):
         tx.break_graph("side-effect", f"a {cls.__name__} is made, which has a finalizer")
     if issubclass(cls, BaseException):

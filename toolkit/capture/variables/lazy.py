@@ -259,6 +259,8 @@ if hasattr(itertools, "batched"):
     @steps(itertools.batched)
     def _batched(tx: Interpreter, iterable: VariableTracker, n: VariableTracker, *, strict: VariableTracker | None = None) -> Steps:
         iterator, count = tx.iterate(iterable), index_of(tx, n)
+        if type(count) is not int:
+            tx.break_graph("unsupported-call", f"batched() is given a {type(count).__name__}")
         while batch := [item for _, item in zip(range(count), each(tx, iterator), strict=False)]:
             if len(batch) < count and strict is not None and tx.truth(strict):
                 tx.raise_error(ValueError, "batched(): incomplete batch")

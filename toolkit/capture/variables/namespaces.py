@@ -49,7 +49,7 @@ class NamespaceVariable(VariableTracker):
         return self.module
 
     def describe(self) -> str:
-        return self.module.__name__
+        return str(vars(self.module).get("__name__", "a module"))
 
     def truth(self, tx: Interpreter) -> bool:
         return True
@@ -59,24 +59,43 @@ class NamespaceVariable(VariableTracker):
 
     @property
     def settled(self) -> bool:
-        return self.module.__name__.partition(".")[0] in _SETTLED
+        return self.describe().partition(".")[0] in _SETTLED
+
+    @property
+    def lasting(self) -> bool:
+        """May compiled code hold it: is it there for good?"""
+        return self.settled or sys.modules.get(self.describe()) is self.module
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         written = tx.effects.load_global(vars(self.module), name)
         if written is not None and written is not DELETED:
             return written
+        value = self._value(tx, name)
+        assert self.source is not None
+        held = ConstSource(self.module, self.describe()) if self.lasting else self.source
+        if self.settled and not isinstance(value, (bool, int, float, str, type(None))):
+            return tx.wrap(value, ConstSource(value, f"{self.describe()}.{name}"))
+        if name in vars(self.module):
+            return tx.wrap(value, DictAttrSource(held, name))
+        return tx.wrap(value, AttrSource(held, name))
+
+    def _value(self, tx: Interpreter, name: str) -> object:
+        """The attribute as it is. What makes attributes on the way is asked only of modules that are there for good."""
+        space = vars(self.module)
+        if name in space:
+            return space[name]
+        if name == "__annotations__" or not self.lasting:
+            tx.break_graph("unsupported-attribute", f"{self.describe()}.{name} is not in the module")
         try:
             value = getattr(self.module, name)
         except AttributeError as error:
             tx.guard(GuardKind.LACKS_ATTR, self.source, name)
             tx.raise_error(AttributeError, *error.args)
-        assert self.source is not None
-        held = ConstSource(self.module, self.module.__name__)
-        if self.settled and not isinstance(value, (bool, int, float, str, type(None))):
-            return tx.wrap(value, ConstSource(value, f"{self.module.__name__}.{name}"))
-        if name in vars(self.module):
-            return tx.wrap(value, DictAttrSource(held, name))
-        return tx.wrap(value, AttrSource(held, name))
+        except Exception as error:
+            tx.break_graph("unsupported-attribute", f"{self.describe()}.{name} raises {type(error).__name__}")
+        if isinstance(value, types.MethodWrapperType):
+            tx.break_graph("unsupported-attribute", f"{self.describe()}.{name}, a method of every module, is read")
+        return value
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
         tx.effects.store_global(vars(self.module), name, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,8 @@ class Hashed(VariableTracker):
     def iterate(self, tx: Interpreter) -> VariableTracker:
         from .hashed_iterators import HashedIteratorVariable
 
-        return HashedIteratorVariable(tx, self, type(iter(self.kind())))
+        kind = dict if self.kind is types.MappingProxyType else self.kind
+        return HashedIteratorVariable(tx, self, type(iter(kind())))
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         rule: Callable[..., VariableTracker] | None = getattr(self, f"method_{name.strip('_')}", None)

@@ -44,7 +44,10 @@ class SymbolicVariable(VariableTracker):
 
     def number(self, tx: Interpreter) -> Any:
         """Its value in this call, as a number the compiled code then relies on (a guard)."""
-        return {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(self.example)](self.example)
+        try:
+            return self.python_type()(self.example)
+        except AssertionError:  # torch's engine has no infinities
+            return tx.break_graph("data-dependent-value", f"{self.describe()} is not finite")
 
     def as_int(self, tx: Interpreter) -> int:
         return int(self.number(tx))

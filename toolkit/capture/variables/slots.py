@@ -25,10 +25,24 @@ def call_slot(tx: Interpreter, descriptor: Any, args: Args, kwargs: Kwargs) -> V
     answer = apply_rule(tx, descriptor, args, kwargs)
     if answer is not None:
         return answer
-    name = descriptor.__name__
     if not args:
         tx.raise_error(TypeError, f"unbound method {descriptor.__qualname__}() needs an argument")
     receiver, rest = tx.realize(args[0]), args[1:]
+    if not issubclass(receiver.python_type(), descriptor.__objclass__):
+        tx.break_graph("unsupported-call", f"{descriptor.__qualname__} is called on a {receiver.python_type().__name__}")
+    try:
+        return _on_receiver(tx, receiver, descriptor, rest, kwargs)
+    except TypeError as error:
+        last = error.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        if last is not None and last.tb_frame.f_code is _on_receiver.__code__:  # not arguments that the slot's rule takes
+            tx.break_graph("unsupported-call", f"{descriptor.__qualname__} is called with arguments it may not take")
+        raise
+
+
+def _on_receiver(tx: Interpreter, receiver: VariableTracker, descriptor: Any, rest: Args, kwargs: Kwargs) -> VariableTracker:
+    name = descriptor.__name__
     if isinstance(receiver, UserObjectVariable) and descriptor.__objclass__ is not object:
         return _call_base(tx, receiver, descriptor, rest, kwargs)
     if descriptor.__objclass__ is object and name in OBJECT_SLOTS:
@@ -144,17 +158,23 @@ def _fill_dict(tx: Interpreter, receiver: UserObjectVariable, rest: list[Variabl
 # -- object's own slots -----------------------------------------------------------------------------------------------
 
 
+def _text(tx: Interpreter, name: VariableTracker) -> str:
+    if name.python_type() is not str or not name.is_constant():
+        tx.break_graph("unsupported-attribute", f"a {name.python_type().__name__} is the name of an attribute")
+    return name.constant()  # type: ignore[no-any-return]
+
+
 def _setattr(tx: Interpreter, receiver: Any, name: VariableTracker, value: VariableTracker) -> VariableTracker:
-    getattr(receiver, "generic_set", receiver.set_attr)(tx, name.constant(), value)
+    getattr(receiver, "generic_set", receiver.set_attr)(tx, _text(tx, name), value)
     return tx.wrap_constant(None)
 
 
 def _getattribute(tx: Interpreter, receiver: Any, name: VariableTracker) -> VariableTracker:
-    return getattr(receiver, "generic_get", receiver.get_attr)(tx, name.constant())  # type: ignore[no-any-return]
+    return getattr(receiver, "generic_get", receiver.get_attr)(tx, _text(tx, name))  # type: ignore[no-any-return]
 
 
 def _delattr(tx: Interpreter, receiver: Any, name: VariableTracker) -> VariableTracker:
-    getattr(receiver, "generic_del", receiver.del_attr)(tx, name.constant())
+    getattr(receiver, "generic_del", receiver.del_attr)(tx, _text(tx, name))
     return tx.wrap_constant(None)
 
 
@@ -189,14 +209,14 @@ def _type_call(tx: Interpreter, cls: ClassVariable, *args: VariableTracker, **kw
 
 
 def _type_set(tx: Interpreter, cls: ClassVariable, name: VariableTracker, value: VariableTracker) -> VariableTracker:
-    cls.set_attr(tx, name.constant(), value)
+    cls.set_attr(tx, _text(tx, name), value)
     return tx.wrap_constant(None)
 
 
 TYPE_SLOTS: dict[str, Callable[..., VariableTracker]] = {
     "__call__": _type_call,
     "__setattr__": _type_set,
-    "__getattribute__": lambda tx, cls, name: cls.get_attr(tx, name.constant()),
+    "__getattribute__": lambda tx, cls, name: cls.get_attr(tx, _text(tx, name)),
     "__instancecheck__": lambda tx, cls, value: tx.wrap_constant(issubclass(value.python_type(), cls.cls)),
     "__subclasscheck__": lambda tx, cls, value: tx.wrap_constant(issubclass(value.real(), cls.cls)),
     "__eq__": _same,

@@ -192,6 +192,8 @@ def wrap_proxy(tx: Interpreter, value: object, source: Any) -> VariableTracker |
     """Handler: a read-only view of a dict that we hold ourselves (the parameters of a signature)."""
     if not isinstance(value, types.MappingProxyType) or not isinstance(source.root, ConstSource):
         return None
+    if type(value | {}) is not dict:
+        return None  # of a mapping of another kind
     made = DictVariable(kind=types.MappingProxyType)
     for key, item in value.items():
         made.put(tx, tx.wrap_constant(key), LazyVariable(item, ConstSource(item, f"{source.text()}[{key!r}]")))

@@ -27,6 +27,8 @@ def python_value(tx: Interpreter, value: VariableTracker) -> Any:
         return value.number(tx)
     if isinstance(value, SequenceVariable):
         items = [python_value(tx, v) for v in value.items]
+        if hasattr(value.kind, "n_fields"):  # only their own constructor makes them
+            raise NotConstant(value.describe())
         return items if value.kind is list else tuple.__new__(value.kind, items) if isinstance(value, TupleVariable) else items
     if isinstance(value, DictVariable) and value.kind is dict:
         return {python_value(tx, k): python_value(tx, v) for k, v in value.entries.values()}

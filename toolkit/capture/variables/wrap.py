@@ -7,8 +7,12 @@ an object met before gives the same tracker, with a guard that both sources are 
 from __future__ import annotations
 
 import functools
+import types
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import torch
 
 from .base import VariableTracker
 
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..source import Source
 
+_MADE_AT_RUN_TIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_OF_C = types.WrapperDescriptorType | types.GetSetDescriptorType
+_ASKED = ("__class__", "__getattribute__")
 Handler = Callable[["Interpreter", object, "Source"], VariableTracker | None]
 
 
@@ -89,13 +96,30 @@ def handlers() -> tuple[Handler, ...]:
     )
 
 
+def existing_object() -> Handler:
+    from .existing import wrap_object
+
+    return wrap_object
+
+
+def pretends(kind: type) -> bool:
+    """Does asking an instance for its `__class__`, as isinstance does, run code of the user's?"""
+    if not kind.__flags__ & _MADE_AT_RUN_TIME or issubclass(kind, (type, torch.Tensor, torch.nn.Module)):
+        return False
+    found = (base.__dict__.get(name) for base in kind.__mro__[:-1] for name in _ASKED)
+    return any(f is not None and not isinstance(f, _OF_C) for f in found)
+
+
 def wrap(tx: Interpreter, value: object, source: Source) -> VariableTracker:
     """The tracker of `value`, which the compiled code finds at `source`. Breaks the graph if no handler knows it."""
     known = tx.effects.known(value)
     if known is not None:
         tx.same_object(known, source)
         return known
-    for handler in handlers():
+    kind = type(value)
+    if kind in weakref.ProxyTypes:
+        tx.break_graph("unsupported-object", f"{source.text()} is a weak proxy")
+    for handler in (existing_object(),) if pretends(kind) else handlers():
         variable = handler(tx, value, source)
         if variable is not None:
             return tx.effects.track(value, variable) if variable.mutable else variable
