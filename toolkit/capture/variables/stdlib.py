@@ -6,6 +6,7 @@ import collections
 import copy
 import dataclasses
 import functools
+import gc
 import importlib.metadata
 import importlib.util
 import inspect
@@ -192,8 +193,8 @@ def wrap_proxy(tx: Interpreter, value: object, source: Any) -> VariableTracker |
     """Handler: a read-only view of a dict that we hold ourselves (the parameters of a signature)."""
     if not isinstance(value, types.MappingProxyType) or not isinstance(source.root, ConstSource):
         return None
-    if type(value | {}) is not dict:
-        return None  # of a mapping of another kind
+    if type(gc.get_referents(value)[0]) not in (dict, collections.OrderedDict):
+        return None  # of a mapping that somebody wrote
     made = DictVariable(kind=types.MappingProxyType)
     for key, item in value.items():
         made.put(tx, tx.wrap_constant(key), LazyVariable(item, ConstSource(item, f"{source.text()}[{key!r}]")))
