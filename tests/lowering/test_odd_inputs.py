@@ -170,3 +170,35 @@ def test_indices_of_nothing_write_nothing_whatever_their_rank():
         assert f(x).shape == (2, 0)
         assert torch.equal(torch.autograd.grad(f(x).sum(), x)[0], torch.zeros(5))
     assert not recorder.of(InternalFailure)
+
+
+def test_a_bilinear_form_of_integers_stays_in_their_type():
+    x, w = torch.full((3, 4), 2, dtype=torch.uint8), torch.ones(2, 4, 4, dtype=torch.uint8)
+    agrees(lambda x, w: F.bilinear(x, x, w), x, w)
+
+
+def test_a_histogram_between_symbolic_numbers_is_left_to_aten():
+    x = torch.randn(50)
+    f = fuselab.compile(lambda x, a, b: torch.histc(x, 5, a, b), dynamic=True)
+    with Recorder() as recorder:
+        assert torch.equal(f(x, -2, 3), torch.histc(x, 5, -2, 3))
+    assert not recorder.of(InternalFailure)
+
+
+def test_a_mask_has_no_say_in_strides():
+    mask = torch.rand(3, 4).t() > 0.5
+    for x in (torch.tensor(2.0), torch.ones(3), torch.ones(4, 1), torch.ones(3, 4).t()):
+        agrees(lambda x, mask: x.masked_fill(mask, 1), x, mask)
+    agrees(lambda x: torch.mvlgamma(x, 2).trunc(), torch.rand(3, 4).t() + 5)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32], ids=str)
+def test_shifts_past_the_width_are_eagers(dtype):
+    x = torch.tensor([255, 128, 127, 1, 0, -1]).to(dtype)
+    by = torch.tensor([7, 8, 9, 31, 32, 100, -1]).to(dtype)[:, None]
+    agrees(lambda x, by: (x >> by, x << by, x >> 8), x, by)
+
+
+def test_distances_of_order_zero_keep_nan():
+    x = torch.tensor([[1.0, float("nan"), 0.0], [1.0, 0.5, float("inf")]])
+    agrees(lambda x: torch.cdist(x, x, p=0.0), x)

@@ -17,7 +17,7 @@ BY_PRODUCT = 25  # eager takes the Euclidean distances of more rows than this fr
 def _norm(apart: Tensor, p: float) -> Tensor:
     """The p-norm of differences over the last dimension, as eager's kernels take it."""
     if p == 0:
-        return aten.sum(aten._to_copy(aten.ne(apart, 0), dtype=apart.dtype), [-1])
+        return aten.sum(aten.clamp_max(aten.ceil(aten.abs(apart)), 1), [-1])  # a NaN stays one
     size = aten.abs(apart)
     if p == 1:
         return aten.sum(size, [-1])
@@ -54,7 +54,8 @@ def trilinear(
     for dims, name in ((expand1, 0), (expand2, 1), (expand3, 2)):
         for d in sorted(dims):
             a, b, c = (aten.unsqueeze(v, d) if i == name else v for i, v in enumerate((a, b, c)))
-    return aten.sum(a * b * c, sumdim)
+    product = a * b * c
+    return aten.sum(product, sumdim, dtype=product.dtype)  # integers stay as they are
 
 
 # -- volumes ----------------------------------------------------------------------------------------------------------

@@ -110,6 +110,9 @@ def as_images(x: Tensor, result: Tensor) -> Strides:
 
 
 _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
+    aten.masked_fill.Scalar: lambda x, result: elementwise([x], result.shape),  # the mask has no say
+    aten.masked_fill.Tensor: lambda x, result: elementwise([x], result.shape),
+    aten.mvlgamma.default: contiguous,
     aten.pow.Scalar: lambda x, result: contiguous(result, result),
     aten.log_sigmoid_forward.default: contiguous,
     aten.native_layer_norm.default: contiguous,

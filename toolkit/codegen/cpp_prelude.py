@@ -110,7 +110,10 @@ template <class T> static inline T c_mod(T a, T b) { return b == (T)-1 || b == 0
 template <class T> static inline T floor_divide(T a, T b) { const T q = trunc_div(a, b), r = c_mod(a, b); return (T)(q - ((r != 0) & ((r < 0) != (b < 0)))); }
 template <class T> static inline T remainder_of(T a, T b) { const T r = c_mod(a, b); return (T)(r + (((r != 0) & ((r < 0) != (b < 0))) ? b : (T)0)); }
 template <class T> static inline T shift_left(T a, T b) { typedef typename wide<T>::type U; return b < 0 || b >= (T)(8 * sizeof(T)) ? (T)0 : (T)((U)a << b); }
-template <class T> static inline T shift_right(T a, T b) { return (T)(a >> (b < 0 || b >= (T)(8 * sizeof(T)) ? (T)(8 * sizeof(T) - 1) : b)); }
+template <class T> static inline T shift_right(T a, T b) {
+  const bool past = b < 0 || b >= (T)(8 * sizeof(T));
+  return past && (T)-1 > 0 ? (T)0 : (T)(a >> (past ? (T)(8 * sizeof(T) - 1) : b));
+}
 template <class T> static inline T integer_power(T a, T b) {
   if (b < 0) return a == 1 ? (T)1 : a == (T)-1 ? (T)(b % 2 ? -1 : 1) : (T)0;
   T result = 1;

@@ -242,7 +242,7 @@ class TritonOps:
         a, b = self._tensors(a, b)
         bits, a, b = a.dtype.itemsize * 8, self.named(a), self.named(b)
         far = f"({b.text} < 0) | ({b.text} >= {bits})"
-        beyond = f"{a.at(UNARY)} >> {bits - 1}" if sign == ">>" else "0"
+        beyond = f"{a.at(UNARY)} >> {bits - 1}" if sign == ">>" and a.dtype.is_signed else "0"
         out = binary(sign, SHIFT, a, Written(f"tl.where({far}, 0, {b.text})", b.dtype, UNARY))
         return Written(f"tl.where({far}, {beyond}, {out.text}).to({TYPES[a.dtype]})", a.dtype, UNARY)
 

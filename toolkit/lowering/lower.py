@@ -113,15 +113,19 @@ class Lowering(fx.Interpreter):
             raise InternalError(f"lowering expects functional ATen; {target} writes into its arguments")
         if (nothing := self._nothing(target)) is not None:
             return nothing
-        why = ""
-        if rule is not None:
-            try:
-                result = rule(self.builder, *args, **kwargs)
-            except Declined as declined:
-                why, result = str(declined), NotImplemented
-            if result is not NotImplemented:
-                return result
-        return self._fall_back(target, args, kwargs, why)
+        result, why = self._by_rule(rule, args, kwargs)
+        return self._fall_back(target, args, kwargs, why) if result is NotImplemented else result
+
+    def _by_rule(self, rule: Any, args: Any, kwargs: Any) -> tuple[Any, str]:
+        """What the rule gives; or NotImplemented, and why."""
+        try:
+            return (NotImplemented if rule is None else rule(self.builder, *args, **kwargs)), ""
+        except Declined as declined:
+            return NotImplemented, str(declined)
+        except TypeError as error:
+            if "truth value of Relational" not in str(error):  # sympy's words for a comparison that symbols leave open
+                raise
+            return NotImplemented, "its loops depend on a number that is symbolic here"
 
     def _number(self, target: Any, args: Any, kwargs: Any) -> Any:
         """A number read from a tensor: kernels load it from there, the rest gets it in Python."""
