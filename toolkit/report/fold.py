@@ -7,8 +7,8 @@ count.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from .. import events as ev
 from ..events import Event
@@ -31,6 +31,8 @@ from .rows import (
     Row,
     Schedule,
 )
+
+R = TypeVar("R", bound=Row)
 
 TABLES = (
     "compilations",
@@ -84,9 +86,12 @@ class Rows:
 
     def add(self, event: Event) -> None:
         """Fold one event in. A kind that no table is about changes nothing."""
-        fold = FOLDS.get(type(event))
-        if fold is not None:
-            fold(self, event)
+        kind = type(event)
+        if kind in COPIED:
+            table, row, identity = COPIED[kind]
+            self.put(table, event, copied(row, event), tuple(getattr(event, name) for name in identity))
+        elif kind in FOLDS:
+            FOLDS[kind](self, event)
 
     def put(self, table: str, event: Event, row: Row, identity: tuple[Any, ...] = ()) -> None:
         """Append `row`; with an `identity`, an equal earlier row that counts gets one more instead."""
@@ -136,7 +141,27 @@ class Rows:
             del self._index[identity]
 
 
-# -- one fold per kind of event ---------------------------------------------------------------------------------------
+def copied(kind: type[R], event: Event, **more: Any) -> R:
+    """A row with what the event says under the same names."""
+    names = {f.name for f in fields(kind)}
+    return kind(**{f.name: getattr(event, f.name) for f in fields(event) if f.name in names}, **more)
+
+
+# Events whose rows say what the events say: the table, its kind of row, and the names that tell whether two are equal (none: they never are).
+COPIED: dict[type[Event], tuple[str, type[Row], tuple[str, ...]]] = {
+    ev.GraphCaptured: ("graphs", Graph, ()),
+    ev.GraphBroken: ("breaks", Break, ("id", "file", "line", "columns", "stack")),
+    ev.GuardsInstalled: ("guards", Guards, ()),
+    ev.GuardFailed: ("failures", Failure, ("function", "source", "kind", "expected", "found")),
+    ev.Fused: ("merges", Merge, ()),
+    ev.FusionRefused: ("refusals", Refusal, ("first", "second", "reason")),
+    ev.FellBack: ("fallbacks", Fallback, ("op", "reason", "lines")),
+    ev.PassRan: ("passes", Pass, ()),
+    ev.GraphPartitioned: ("partitions", Partition, ()),
+}
+
+
+# -- one fold per other kind of event -----------------------------------------------------------------------------------
 
 
 def _frame_seen(rows: Rows, e: ev.FrameSeen) -> None:
@@ -168,40 +193,12 @@ def _finished(rows: Rows, e: ev.CompileFinished) -> None:
 def _recompiled(rows: Rows, e: ev.Recompiled) -> None:
     failed = [f for f in rows["failures"] if f.function == e.function and f.source == e.source]
     relied_on = failed[-1].relied_on if failed else ""
-    rows.put(
-        "recompilations",
-        e,
-        Recompilation(function=e.function, version=e.version, source=e.source, expected=e.expected, found=e.found, relied_on=relied_on),
-    )
+    rows.put("recompilations", e, copied(Recompilation, e, relied_on=relied_on))
     rows.versions[e.function] = e.version  # of the compilation that begins now
 
 
-def _broken(rows: Rows, e: ev.GraphBroken) -> None:
-    row = Break(
-        id=e.id,
-        reason=e.reason,
-        hint=e.hint,
-        function=e.function,
-        file=e.file,
-        line=e.line,
-        columns=e.columns,
-        source=e.source,
-        stack=e.stack,
-    )
-    rows.put("breaks", e, row, (e.id, e.file, e.line, e.columns, e.stack))
-
-
-def _failed(rows: Rows, e: ev.GuardFailed) -> None:
-    row = Failure(function=e.function, source=e.source, kind=e.kind, expected=e.expected, found=e.found, relied_on=e.relied_on)
-    rows.put("failures", e, row, (e.function, e.source, e.kind, e.expected, e.found))
-
-
-def _fell_back(rows: Rows, e: ev.FellBack) -> None:
-    rows.put("fallbacks", e, Fallback(op=e.op, reason=e.reason, lines=e.lines), (e.op, e.reason, e.lines))
-
-
 def _scheduled(rows: Rows, e: ev.Scheduled) -> None:
-    rows.put("schedules", e, Schedule(kernels=e.kernels, externs=e.externs, peak_bytes=e.peak_bytes, text=e.text))
+    rows.put("schedules", e, copied(Schedule, e))
     groups = [Group(kernel=kernel, nodes=tuple(nodes)) for kernel, nodes in e.groups]
     for group in groups:
         rows.put("groups", e, group)
@@ -210,7 +207,7 @@ def _scheduled(rows: Rows, e: ev.Scheduled) -> None:
 
 def _written(rows: Rows, e: ev.KernelWritten) -> None:
     """Kernels are written in the order of the schedule's groups; from then on a group goes by its kernel's name."""
-    rows.put("kernels", e, Kernel(name=e.name, backend=e.backend, lines=e.lines, source=e.source))
+    rows.put("kernels", e, copied(Kernel, e))
     groups = rows.unnamed.get(e.compile_id)
     if groups:
         group = groups.pop(0)
@@ -250,33 +247,11 @@ FOLDS: dict[type[Event], Callable[[Rows, Any], None]] = {
     ev.FrameSkipped: _frame_skipped,
     ev.CompileFinished: _finished,
     ev.Recompiled: _recompiled,
-    ev.GraphBroken: _broken,
-    ev.GuardFailed: _failed,
-    ev.FellBack: _fell_back,
     ev.Scheduled: _scheduled,
     ev.KernelBuilt: _built,
     ev.KernelFailed: _build_failed,
     ev.KernelEdited: _edited,
-    ev.GraphCaptured: lambda rows, e: rows.put("graphs", e, Graph(function=e.function, nodes=e.nodes, inputs=e.inputs, text=e.text)),
-    ev.GuardsInstalled: lambda rows, e: rows.put("guards", e, Guards(function=e.function, count=e.count, rows=e.rows)),
-    ev.Fused: lambda rows, e: rows.put("merges", e, Merge(first=e.first, second=e.second, category=e.category, saved_bytes=e.saved_bytes)),
-    ev.FusionRefused: lambda rows, e: rows.put(
-        "refusals", e, Refusal(first=e.first, second=e.second, reason=e.reason), (e.first, e.second, e.reason)
-    ),
     ev.KernelWritten: _written,
-    ev.PassRan: lambda rows, e: rows.put("passes", e, Pass(stage=e.stage, name=e.name, text=e.text)),
-    ev.GraphPartitioned: lambda rows, e: rows.put(
-        "partitions",
-        e,
-        Partition(
-            forward_nodes=e.forward_nodes,
-            backward_nodes=e.backward_nodes,
-            saved=e.saved,
-            saved_bytes=e.saved_bytes,
-            recomputed=e.recomputed,
-            text=e.text,
-        ),
-    ),
     ev.DimensionMadeDynamic: lambda rows, e: rows.put(
         "dimensions",
         e,
