@@ -115,14 +115,7 @@ class _Cut:
 
     def needed_after(self) -> set[Node]:
         """Everything that the gradients depend on."""
-        found: set[Node] = set()
-        todo = [g for g in self.gradients if isinstance(g, Node)]
-        while todo:
-            node = todo.pop()
-            if node not in found:
-                found.add(node)
-                todo.extend(node.all_input_nodes)
-        return found
+        return self._needed_for([g for g in self.gradients if isinstance(g, Node)])
 
     def depends(self) -> list[int]:
         """For each gradient, which tangents reach it, as bits."""

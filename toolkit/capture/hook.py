@@ -107,29 +107,16 @@ class Cache(_frame.Cache):
         self.root = root
         _caches.add(self)
 
-    def miss(
-        self,
-        code: types.CodeType,
-        namespace: dict[str, Any],
-        builtins: dict[str, Any],
-        function: types.FunctionType,
-        arguments: Arguments,
-        versions: tuple[_frame.Version, ...],
-        failed: int,
-        made: int,
-    ) -> Any:
+    def miss(self, code: types.CodeType, *frame: Any) -> Any:
         """No version fits: compile one, a `_frame.Version`. None: from now on what fits no version runs as it is; NotImplemented: this
         call does. C calls this with the hook off.
-        While a built-in is replaced (a mock, a count of calls), nothing here but the first lines may run: it would call the replacement.
-
-        `versions` are those alive for these globals, the last used first; `failed` is the position of the guard that the first of
-        them fails; `made` counts all versions that this code ever had.
+        While a built-in is replaced (a mock, a count of calls), nothing but these lines may run: it would call the replacement.
         """
         for name, value in _relied_on.items():
             if _builtins.get(name) is not value:
                 self.tell(_skipped(code, f"builtins.{name} is not Python's own, and the compiler itself calls it"))
                 return NotImplemented
-        return self.attend(code, namespace, builtins, function, arguments, versions, failed, made)
+        return self.attend(code, *frame)
 
     def tell(self, event: FrameSkipped) -> None:
         """What is heard of a frame that nobody looks at: without a call of a built-in."""
@@ -146,7 +133,8 @@ class Cache(_frame.Cache):
         failed: int,
         made: int,
     ) -> Any:
-        """`miss`, by a compiler that can rely on Python."""
+        """`miss`, by a compiler that can rely on Python. `versions` are those alive for these globals, the last used first; `failed` is the
+        position of the guard that the first of them fails; `made` counts all versions that this code ever had."""
         if _torch.below_dispatch():
             return NotImplemented
         watcher = _torch.obstacle()

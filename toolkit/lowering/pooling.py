@@ -211,39 +211,18 @@ def divisor_of(
     return ops.index_expr(total, dtype)
 
 
-@lowers("avg_pool2d.default")
-def avg_pool2d(
-    b: Builder,
-    x: TensorBox,
-    kernel: Any,
-    stride: Any = (),
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
-    return _avg_pool(b, x, kernel, stride, padding, count_include_pad, divisor_override, 2)
+def _avg(n: int) -> Callable[..., Any]:
+    def rule(
+        b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> Any:  # fmt: skip
+        return _avg_pool(b, x, kernel, stride, padding, count_include_pad, divisor_override, n)
+
+    return rule
 
 
-@lowers("avg_pool3d.default")
-def avg_pool3d(
-    b: Builder,
-    x: TensorBox,
-    kernel: Any,
-    stride: Any = (),
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
-    return _avg_pool(b, x, kernel, stride, padding, count_include_pad, divisor_override, 3)
-
-
-@lowers("avg_pool1d.default")
-def avg_pool1d(
-    b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
-) -> Any:
-    return _avg_pool(b, x, kernel, stride, padding, count_include_pad, None, 1)
+for _n in (1, 2, 3):
+    lowers(f"avg_pool{_n}d.default")(_avg(_n))
 
 
 def _adaptive_avg(n: int) -> Callable[..., Any]:

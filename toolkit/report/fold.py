@@ -147,7 +147,7 @@ def copied(kind: type[R], event: Event, **more: Any) -> R:
     return kind(**{f.name: getattr(event, f.name) for f in fields(event) if f.name in names}, **more)
 
 
-# Events whose rows say what the events say: the table, its kind of row, and the names that tell whether two are equal (none: they never are).
+# Events whose rows say what the events say: the table, its kind of row, and the names that tell equal ones (none: they never are).
 COPIED: dict[type[Event], tuple[str, type[Row], tuple[str, ...]]] = {
     ev.GraphCaptured: ("graphs", Graph, ()),
     ev.GraphBroken: ("breaks", Break, ("id", "file", "line", "columns", "stack")),
@@ -161,7 +161,7 @@ COPIED: dict[type[Event], tuple[str, type[Row], tuple[str, ...]]] = {
 }
 
 
-# -- one fold per other kind of event -----------------------------------------------------------------------------------
+# -- one fold per other kind of event ---------------------------------------------------------------------------------
 
 
 def _frame_seen(rows: Rows, e: ev.FrameSeen) -> None:

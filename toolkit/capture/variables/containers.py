@@ -15,7 +15,7 @@ from ..guards import GuardKind
 from ..source import TupleItemSource
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from .constant import ConstantVariable, all_constant, constant_variable
-from .methods import builtin_attr
+from .methods import builtin_attr, by_rule
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -165,15 +165,7 @@ class SequenceVariable(VariableTracker):
         return builtin_attr(tx, self, name)
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        rule: Callable[..., VariableTracker] | None = getattr(self, f"method_{name.strip('_')}", None)
-        if rule is None:
-            tx.break_graph("unsupported-call", f"{self.describe()}.{name}() is called")
-        try:
-            return rule(tx, *args, **kwargs)
-        except TypeError as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # the arguments did not fit the rule
-                tx.raise_error(TypeError, str(error).replace("method_", "").replace("tx, ", ""))
-            raise
+        return by_rule(tx, self, name, args, kwargs)
 
     # -- methods both have ----------------------------------------------------------------------------------------------
 

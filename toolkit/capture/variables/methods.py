@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .base import Args, Kwargs, VariableTracker
@@ -63,3 +64,17 @@ def builtin_attr(tx: Interpreter, receiver: VariableTracker, name: str) -> Varia
     if name == "__doc__":
         return tx.wrap_constant(kind.__doc__)
     return tx.raise_error(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
+
+
+def by_rule(tx: Interpreter, receiver: VariableTracker, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """The call of a method that the receiver's class has a rule for: its own `method_<name>`."""
+    rule: Callable[..., VariableTracker] | None = getattr(receiver, f"method_{name.strip('_')}", None)
+    if rule is None:
+        return tx.break_graph("unsupported-call", f"{receiver.describe()}.{name}() is called")
+    try:
+        return rule(tx, *args, **kwargs)
+    except TypeError as error:
+        trace = error.__traceback__
+        if trace is not None and trace.tb_next is None:  # the arguments did not fit the rule
+            tx.raise_error(TypeError, str(error).replace("method_", "").replace("tx, ", ""))
+        raise
