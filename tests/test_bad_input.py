@@ -38,6 +38,42 @@ def test_an_unknown_mode_lists_those_there_are():
         fuselab.compile(add_one, mode="fast")
 
 
+def kernels(**words):
+    compiled = fuselab.compile(add_one, **words)
+    compiled(torch.ones(3))
+    return len(compiled.kernels)
+
+
+def test_the_backend_may_be_chosen_by_an_option_and_the_call_comes_first():
+    assert kernels() == kernels(options={"backend": "cpp"}) == 1
+    assert kernels(options={"backend": "eager"}) == kernels(options=fuselab.Options(backend="aot_eager")) == 0
+    with fuselab.using(backend="eager"):
+        assert (kernels(), kernels(backend="cpp"), kernels(options={"backend": "cpp"})) == (0, 1, 1)
+    with pytest.raises(UnknownBackend, match="unknown backend 'cuda'"):
+        fuselab.compile(add_one, options={"backend": "cuda"})
+
+
+@pytest.mark.parametrize(
+    ("mode", "changes", "expected"),
+    [
+        ("default", {}, ("default", False, False)),
+        ("default", {"mode": "max-autotune"}, ("max-autotune", True, True)),
+        ("reduce-overhead", {"autotune": True}, ("reduce-overhead", True, True)),
+        ("max-autotune", {"cuda_graphs": False}, ("max-autotune", False, True)),
+        ("max-autotune", {"mode": "default", "cuda_graphs": False}, ("max-autotune", False, True)),
+    ],
+)
+def test_a_mode_implies_options_that_may_be_said_otherwise(mode, changes, expected):
+    chosen = fuselab.compile(add_one, mode=mode, options=changes).cache.compiler.options
+    assert (chosen.mode, chosen.cuda_graphs, chosen.autotune) == expected
+
+
+def test_a_wrong_mode_in_the_environment_is_named():
+    env = {**os.environ, "FUSELAB_MODE": "fast"}
+    done = subprocess.run([sys.executable, "-c", "import fuselab"], capture_output=True, text=True, env=env, check=False)
+    assert "unknown mode 'fast'" in done.stderr.splitlines()[-2]
+
+
 def test_what_cannot_be_called_cannot_be_compiled():
     with pytest.raises(UsageError, match="takes a function or a module, not 3"):
         fuselab.compile(3)

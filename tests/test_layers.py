@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,10 @@ def test_the_product_never_imports_the_peer(path):
 def test_only_options_reads_the_environment():
     readers = [str(p.relative_to(ROOT)) for p in PRODUCT if p.relative_to(ROOT).parts[0] == "toolkit" and "os.environ" in p.read_text()]
     assert readers == ["toolkit/options.py"]
+
+
+def test_the_design_names_files_that_exist():
+    layout = (ROOT / "DESIGN.md").read_text().split("```")[1]
+    named = set(re.findall(r"(?<![\w/*])\w+\.(?:py|c)\b", layout))
+    there = {p.name for top in ("toolkit", "magics", "widgets", "tests") for p in (ROOT / top).glob("**/*")}
+    assert len(named) > 60 and named <= there

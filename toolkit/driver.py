@@ -74,6 +74,7 @@ def compile(
         return again
     target, backend = original(target), "auto" if backend == "inductor" else backend
     chosen = _options(backend, mode, options)
+    backend = chosen.backend if backend == "auto" else backend
     if not callable(target) or isinstance(target, type):
         raise UsageError(f"compile takes a function or a module, not {target!r}")
     target, history = _with_frame(target), History()
@@ -141,7 +142,7 @@ def mark_dynamic(tensor: torch.Tensor, dim: int | Sequence[int]) -> None:
 
 def torch_backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Our pipeline behind somebody else's capture: `torch.compile(backend="fuselab")`."""
-    return Pipeline("auto", opts.current(), History())(gm, example_inputs)
+    return Pipeline(opts.current().backend, opts.current(), History())(gm, example_inputs)
 
 
 # -- the pipeline -----------------------------------------------------------------------------------------------------
@@ -266,7 +267,6 @@ def _graph_text(gm: torch.fx.GraphModule) -> str:
 
 def _strange_memory(gm: torch.fx.GraphModule) -> str:
     """What in an ATen graph no kernel of ours can read: memory elsewhere, numbers that an operator of the user's gives; "" if nothing."""
-    """What in an ATen graph no kernel of ours can read: memory elsewhere, numbers that an operator of the user's gives; "" if nothing."""
     for node, tensor in _tensors_of(gm):
         if tensor.device.type not in ("cpu", "cuda") or tensor.layout is not torch.strided:
             return f"{node.name} is on {tensor.device.type}, layout {tensor.layout}"
@@ -285,15 +285,18 @@ def _tensors_of(gm: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torch
 
 
 def _options(backend: Backend, mode: str, changes: dict[str, Any] | Options | None) -> Options:
-    if not callable(backend) and backend not in BACKENDS:
-        raise UnknownBackend(backend, list(BACKENDS))
-    base = changes if isinstance(changes, Options) else opts.current()
+    """What holds for one compilation: the words of the call come before `changes`, and these before the options in force."""
+    given: dict[str, Any] = changes if isinstance(changes, dict) else {}
+    base = opts.changed(changes if isinstance(changes, Options) else opts.current(), **given)
+    for name in (backend, base.backend):
+        if not callable(name) and name not in BACKENDS:
+            raise UnknownBackend(name, list(BACKENDS))
+    base = opts.changed(base, mode=base.mode if mode == "default" else mode)
     implied = {
-        "mode": mode,
-        "cuda_graphs": mode in ("reduce-overhead", "max-autotune") or base.cuda_graphs,
-        "autotune": mode.startswith("max-autotune") or base.autotune,
+        "cuda_graphs": base.mode in ("reduce-overhead", "max-autotune") or base.cuda_graphs,
+        "autotune": base.mode.startswith("max-autotune") or base.autotune,
     }
-    return opts.changed(base, **implied, **(changes if isinstance(changes, dict) else {}))
+    return opts.changed(base, **(implied | {name: given[name] for name in implied if name in given}))
 
 
 def _with_frame(target: Any) -> Any:

@@ -47,13 +47,26 @@ class Options:
     triton_interpret: bool = False  # run Triton kernels under its interpreter even when a GPU is there
 
 
+def changed(base: Options, **changes: object) -> Options:
+    """`base` with these fields changed. Raises UnknownOption or UsageError on a wrong name, type or mode."""
+    known = {f.name: type(getattr(base, f.name)) for f in fields(Options)}
+    for name, value in changes.items():
+        if name not in known:
+            raise UnknownOption(name, list(known))
+        if not isinstance(value, known[name]):
+            raise UsageError(f"option {name} is {known[name].__name__}, not {type(value).__name__}: {value!r}")
+    if changes.get("mode", "default") not in MODES:
+        raise UsageError(f"unknown mode {changes['mode']!r}", "modes are: " + ", ".join(MODES))
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
 def _from_environment() -> Options:
     changes: dict[str, object] = {}
     for f in fields(Options):
         text = os.environ.get(f"FUSELAB_{f.name.upper()}")
         if text is not None:
             changes[f.name] = _parse(f.name, text)
-    return replace(Options(), **changes)  # type: ignore[arg-type]
+    return changed(Options(), **changes)
 
 
 def _parse(name: str, text: str) -> object:
@@ -73,19 +86,6 @@ _CURRENT: ContextVar[Options | None] = ContextVar("fuselab_options", default=Non
 def current() -> Options:
     """The options in force here."""
     return _CURRENT.get() or _DEFAULT
-
-
-def changed(base: Options, **changes: object) -> Options:
-    """`base` with these fields changed. Raises UnknownOption or UsageError on a wrong name, type or mode."""
-    known = {f.name: type(getattr(base, f.name)) for f in fields(Options)}
-    for name, value in changes.items():
-        if name not in known:
-            raise UnknownOption(name, list(known))
-        if not isinstance(value, known[name]):
-            raise UsageError(f"option {name} is {known[name].__name__}, not {type(value).__name__}: {value!r}")
-    if changes.get("mode", "default") not in MODES:
-        raise UsageError(f"unknown mode {changes['mode']!r}", "modes are: " + ", ".join(MODES))
-    return replace(base, **changes)  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """The whole vocabulary of a loop body.
 
 A body is a Python function of index expressions that calls `ops.load(...)`, `ops.add(...)`, ... The meaning of these calls is the
-handler's in force: C++ text, Triton text, reads and writes, op counts, or real numbers (`handlers.py`). The Protocol below is the
+handler's in force: C++ text, Triton text, reads and writes, op counts, or real numbers (`evaluate.py`). The Protocol below is the
 specification; every handler has exactly these methods. Values are opaque to a body; index expressions are sympy.
 
 Arithmetic is done in the operands' dtype, which the lowering has already made equal (type promotion happens there, with `to_dtype`);

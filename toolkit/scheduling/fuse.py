@@ -1,4 +1,4 @@
-"""The greedy fusion: candidate pairs, `can_fuse`, `score_fusion`; fuse the best, look at its neighbours, repeat.
+"""The greedy fusion: candidate pairs, `plan_fusion`, `score_fusion`; fuse the best, look at its neighbours, repeat.
 
 Two kernels can become one if their loops can be laid over each other (`align`), if every element that one writes and the other touches is
 touched in the same iteration, and if no third kernel must run between them. A pair that does not fuse has a reason, in words.
