@@ -24,13 +24,13 @@ class Flow:
     def source_side(self, source: int, sink: int) -> list[bool] | None:
         """Which vertices are on the source's side of a minimum cut; None if no finite cut exists."""
         flow = 0
-        while (level := self._levels(source, sink))[sink] >= 0:
+        while (level := self._levels(source))[sink] >= 0:
             flow += self._blocking(source, sink, level)
             if flow >= INFINITE:
                 return None
         return [at >= 0 for at in level]
 
-    def _levels(self, source: int, sink: int) -> list[int]:
+    def _levels(self, source: int) -> list[int]:
         level = [-1] * len(self.out)
         level[source] = 0
         todo = deque([source])

@@ -35,7 +35,7 @@ def freeze(gm: GraphModule, weights: Sequence[int]) -> tuple[GraphModule, list[i
     ]
     if not crossing:
         return None
-    prepare, used = _prepare(gm, settled, crossing)
+    prepare, used = _prepare(gm, crossing)
     with gm.graph.inserting_after(inputs[-1]):
         for node in reversed(crossing):
             given = gm.graph.placeholder(f"frozen_{node.name}")
@@ -83,7 +83,7 @@ def _readers(node: Node) -> list[Node]:
     return [r for u in node.users for r in (_readers(u) if is_view(u) else [u])]
 
 
-def _prepare(gm: GraphModule, settled: dict[Node, None], crossing: list[Node]) -> tuple[GraphModule, list[Node]]:
+def _prepare(gm: GraphModule, crossing: list[Node]) -> tuple[GraphModule, list[Node]]:
     needed: set[Node] = set()
     todo = list(crossing)
     while todo:
