@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 import torch.nn.functional as F
-from agree import agree, compiled, grown, recorded
+from agree import agree, compiled, grown, leaves, recorded
 from torch import nn
 
 import fuselab
@@ -422,8 +422,19 @@ def test_backward_twice_without_retaining_is_eagers_error():
         loss.backward()
 
 
-def test_a_second_derivative_is_a_clear_error():
+def second_derivative(fn, x, w, v):
+    result = fn(x, w, v)
+    (g,) = torch.autograd.grad(leaves(result)[0].square().sum(), w, create_graph=True)
+    return torch.autograd.grad(g.square().sum(), [w, v])
+
+
+def test_a_second_derivative_is_eagers():
     call, x, w, v = training_call()
+    torch.testing.assert_close(second_derivative(call, x, w, v), second_derivative(mlp, x, w, v), rtol=1e-4, atol=1e-3)
+
+
+def test_a_second_derivative_through_random_numbers_is_a_clear_error():
+    call, x, w, v = training_call(lambda x, w, v: torch.dropout(mlp(x, w, v), 0.5, True))
     (g,) = torch.autograd.grad(call(x, w, v)[0].square().sum(), w, create_graph=True)
     with pytest.raises(aot.boundary.BackwardTwice):
         g.sum().backward()

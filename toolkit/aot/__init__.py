@@ -13,6 +13,7 @@ from .. import _torch, events, shapes
 from .. import options as opts
 from ..errors import CannotTrace
 from ..provenance import trail
+from .again import Again, again
 from .attributes import attributes_of, fetch
 from .boundary import Backward, Compiled, Layouts, bind_inference, bind_training
 from .cleanup import clean, drop_dead, text, verify
@@ -40,7 +41,7 @@ def compile(
         examples += [shapes.fakify(mode, t) for t in fetch(gm, names)]
     with opts.using(options or opts.current()), shapes.scope(mode):
         joint = trace(gm, examples, names)
-        call = _compiled(joint, compile_graph, mode, _weights(gm, len(examples)))
+        call = _compiled(joint, compile_graph, mode, _weights(gm, len(examples)), again(gm, joint, names))
     call = _unless_watched(call, gm.forward, len(names), joint.training)
     return (lambda *inputs: call(*inputs, *fetch(gm, names))) if names else call
 
@@ -63,11 +64,13 @@ def _weights(gm: GraphModule, count: int) -> list[int]:
     return [i for i in range(count) if i >= len(given) or given[i]]
 
 
-def _compiled(joint: Joint, compile_graph: CompileGraph, mode: Any, weights: list[int]) -> Callable[..., list[Any]]:
+def _compiled(
+    joint: Joint, compile_graph: CompileGraph, mode: Any, weights: list[int], repeat: Again | None
+) -> Callable[..., list[Any]]:
     write_inside(joint)
     joint.graph = clean(joint.graph)
     _give_origins(joint.graph)
-    return _training(joint, compile_graph, mode) if joint.training else _inference(joint, compile_graph, weights)
+    return _training(joint, compile_graph, mode, repeat) if joint.training else _inference(joint, compile_graph, weights)
 
 
 def _examples(gm: GraphModule, given: Sequence[Any]) -> list[Any]:
@@ -99,7 +102,7 @@ def _inference(joint: Joint, compile_graph: CompileGraph, weights: list[int]) ->
     return bind_inference(joint.plan, run, frozen)
 
 
-def _training(joint: Joint, compile_graph: CompileGraph, mode: Any) -> Callable[..., list[Any]]:
+def _training(joint: Joint, compile_graph: CompileGraph, mode: Any, repeat: Again | None) -> Callable[..., list[Any]]:
     partition = split(joint)
     forward = compile_graph(partition.forward, _placeholders(partition.forward), "forward")
 
@@ -109,7 +112,7 @@ def _training(joint: Joint, compile_graph: CompileGraph, mode: Any) -> Callable[
             return None if graph is None else compile_graph(graph, _placeholders(graph), "backward")
 
     backward = Backward(build, opts.current(), events.Event().compile_id)
-    return bind_training(joint, partition, forward, backward)
+    return bind_training(joint, partition, forward, backward, repeat)
 
 
 def interpret(gm: GraphModule, example_vals: list[Any], kind: str) -> Compiled:

@@ -7,6 +7,7 @@ forward, its backward the compiled backward, built at the first call of it.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from .. import events, options
 from .._torch import below_autograd
 from ..errors import FuselabError
+from .again import Again
 from .freezing import Frozen
 from .functionalize import Constant, Given, Output, Plan, Value, ViewOf
 from .joint import Joint
@@ -160,6 +162,9 @@ class Tangent:
 
     def fit(self, grad: torch.Tensor) -> torch.Tensor:
         """`grad` with the expected dtype; laid out as it comes where its elements lie densely, else as supposed."""
+        if type(grad) not in (torch.Tensor, torch.nn.Parameter) and type(grad).__torch_dispatch__ is torch.Tensor.__torch_dispatch__:
+            with torch._C.DisableTorchFunctionSubclass():
+                grad = grad.as_subclass(torch.Tensor)
         if type(grad) not in (torch.Tensor, torch.nn.Parameter):
             raise OddTangent(f"a gradient of type {type(grad).__name__} reached a compiled function")
         if grad.dtype is not self.dtype:
@@ -183,6 +188,7 @@ class Training:
     wanted: list[int]
     depends: list[int]
     inputs: int
+    again: Again | None = None
 
     def absent(self, grads: Sequence[Any]) -> int:
         """The tangents that autograd has no gradient for, as bits."""
@@ -198,6 +204,7 @@ class _Boundary(torch.autograd.Function):
         kept = [inputs[i] if kind == "input" else results[i] for kind, i in training.saved]
         ctx.training, ctx.numbers = training, kept[: training.numbers]
         ctx.save_for_backward(*kept[training.numbers :])
+        ctx.inputs = _noted(inputs) if training.again is not None else None
         values = tuple(results[: training.count])
         ctx.mark_non_differentiable(*(values[k] for k in training.plain if isinstance(values[k], torch.Tensor)))
         ctx.set_materialize_grads(False)
@@ -208,6 +215,9 @@ class _Boundary(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         training: Training = ctx.training
         saved = ctx.saved_tensors
+        inputs = _inputs_again(ctx, saved) if torch.is_grad_enabled() else None
+        if inputs is not None:
+            return _gradients_again(training, inputs, grads)
         tangents = [_incoming(grads[k], t, ctx, n) for n, (k, t) in enumerate(training.tangents)]
         with below_autograd():
             gradients = training.backward([*ctx.numbers, *saved], tangents, [t for _, t in training.tangents])
@@ -219,6 +229,37 @@ class _Boundary(torch.autograd.Function):
             if not needs or needs & ~absent:  # else no gradient reaches this input: None, as in eager, not zeros
                 result[i + 1] = g
         return tuple(result)
+
+
+def _noted(inputs: Sequence[Any]) -> list[tuple[Any, int | None]] | None:
+    """The inputs, weakly, with their versions; numbers with None."""
+    try:
+        return [(weakref.ref(x), x._version) if isinstance(x, torch.Tensor) else (x, None) for x in inputs]
+    except RuntimeError:  # inference tensors have no versions
+        return None
+
+
+def _inputs_again(ctx: Any, saved: Sequence[torch.Tensor]) -> list[Any] | None:
+    """The inputs of the call, if all are still there as they were."""
+    kept = [*ctx.numbers, *saved]
+    held = {i: kept[n] for n, (kind, i) in enumerate(ctx.training.saved) if kind == "input"}
+    found = []
+    for i, (reference, version) in enumerate(ctx.inputs or ()):
+        value = reference if version is None else held[i] if i in held else reference()
+        if version is not None and (value is None or value._version != version):
+            return None
+        found.append(value)
+    return found if ctx.inputs is not None else None
+
+
+def _gradients_again(training: Training, inputs: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+    """Backward as operations of autograd: the graph is differentiated anew, in eager."""
+    assert training.again is not None
+    result: list[Any] = [None] * (training.inputs + 1)
+    if any(g is not None for g in grads):
+        for i, g in zip(training.wanted, training.again(inputs, grads), strict=True):
+            result[i + 1] = g
+    return tuple(result)
 
 
 class _Once(torch.autograd.Function):
@@ -245,7 +286,9 @@ def _incoming(grad: Any, tangent: Tangent, ctx: Any, n: int) -> torch.Tensor:
     return torch.zeros(ctx.shapes[n], dtype=tangent.dtype, device=tangent.like.device)
 
 
-def bind_training(joint: Joint, partition: Partition, forward: Compiled, backward: Backward) -> Callable[..., list[Any]]:
+def bind_training(
+    joint: Joint, partition: Partition, forward: Compiled, backward: Backward, again: Again | None = None
+) -> Callable[..., list[Any]]:
     plan = joint.plan
     differentiable = plan.differentiable
     training = Training(
@@ -259,6 +302,7 @@ def bind_training(joint: Joint, partition: Partition, forward: Compiled, backwar
         joint.wanted,
         partition.depends,
         len(joint.inputs),
+        again,
     )
     finish = finisher(plan)
 

@@ -163,11 +163,12 @@ class TensorSpec:
     @staticmethod
     def of(tensor: torch.Tensor, sizes: Iterable[object] | None = None, strides: Iterable[object] | None = None) -> TensorSpec:
         """The spec of a real tensor; `sizes` and `strides` (a fake tensor's, say) mark as open what is not a plain int there."""
-        strided = tensor.layout is torch.strided
-        return TensorSpec(
-            type(tensor), tensor.dtype, tensor.device, _plain(tensor.shape if sizes is None else sizes),
-            _plain(tensor.stride() if strides is None else strides) if strided else None, tensor.requires_grad,
-        )  # fmt: skip
+        with torch._C.DisableTorchFunctionSubclass():  # nobody's business but ours
+            strided = tensor.layout is torch.strided
+            return TensorSpec(
+                type(tensor), tensor.dtype, tensor.device, _plain(tensor.shape if sizes is None else sizes),
+                _plain(tensor.stride() if strides is None else strides) if strided else None, tensor.requires_grad,
+            )  # fmt: skip
 
     def text(self) -> str:
         grad = ", requires_grad" if self.requires_grad else ""

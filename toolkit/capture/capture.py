@@ -33,6 +33,7 @@ from .state import leaving_state, preserved_state
 from .trace import Trace, acts_at_its_end
 from .variables.base import LazyVariable, VariableTracker
 from .variables.cells import OwnCellSource, existing_cell
+from .variables.overriding import is_function_tensor, plain_calls
 
 MOST_ATTEMPTS = 200
 
@@ -98,7 +99,8 @@ class Capture:
         ):
             trace = Trace(record, self.dynamic)
             try:
-                return self._trace_once(trace, frame)
+                with torch._C.DisableTorchFunctionSubclass():  # what the user's classes do is traced, not run
+                    return self._trace_once(trace, frame)
             finally:
                 trace.release()
 
@@ -185,6 +187,8 @@ class Capture:
         trace.state_at_start.restore()
         with shapes.at(trace.fake, trace.line):
             compiled = self.compile_graph(gm, [i.example for i in graph.inputs])
+            if any(is_function_tensor(type(i.value)) for i in graph.inputs):
+                compiled = plain_calls(compiled)
             return disabled(leaving_state(compiled) if ending.state_changes else compiled)
 
 

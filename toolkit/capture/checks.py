@@ -52,8 +52,9 @@ def _shape_found(value: Any, check: ShapeCheck, frame: Any) -> str:
 def overlap_groups(tensors: tuple[torch.Tensor, ...]) -> tuple[tuple[int, ...], ...]:
     """Positions of tensors that share a storage, groups of two and more, in order."""
     groups: dict[int, list[int]] = {}
-    for i, t in enumerate(tensors):
-        groups.setdefault(t.untyped_storage().data_ptr() if t.numel() else -1 - i, []).append(i)
+    with torch._C.DisableTorchFunctionSubclass():
+        for i, t in enumerate(tensors):
+            groups.setdefault(t.untyped_storage().data_ptr() if t.numel() else -1 - i, []).append(i)
     return tuple(tuple(g) for g in groups.values() if len(g) > 1)
 
 

@@ -56,7 +56,7 @@ class Ending:
 
     def breaks(self) -> None:
         """Before the instruction that runs next in the top frame. Raises SkipFrame where going on is impossible."""
-        self._refuse_inside_device_block()
+        self._refuse_inside_blocks()
         tx = self.tx
         instruction = tx.body.instructions[tx.next]
         count = self._check(instruction)
@@ -83,11 +83,15 @@ class Ending:
         self._let_go(homes, [] if leaves else [*slots, *peeked])
         GoingOn(tx, self.emit, self.out, slots, peeked, homes, held, handled is not None, self.trace.resumes).run(instruction)
 
-    def _refuse_inside_device_block(self) -> None:
-        """In the graph such a block is an argument of operations; for what runs outside, it must be entered for real."""
-        if self.trace.devices:
-            device, step = self.trace.devices[0]
-            raise BreakGraph("unsupported-context", f"the graph breaks inside a block of torch.device('{device}')", at=step)
+    def _refuse_inside_blocks(self) -> None:
+        """In the trace such a block decides what operations become; for what runs outside, it must be entered for real."""
+        trace = self.trace
+        opened = [(step, f"torch.device('{device}')") for device, step in trace.devices]
+        opened += [(step, mode.python_type().__name__) for mode, step in trace.modes]
+        opened += [(step, "DisableTorchFunctionSubclass") for step in trace.classes_off if step >= 0]
+        if opened:
+            step, block = min(opened)
+            raise BreakGraph("unsupported-context", f"the graph breaks inside a block of {block}", at=step)
 
     def _slot(self, value: VariableTracker) -> Slot:
         """Where a value of the stack is kept until the resumption."""

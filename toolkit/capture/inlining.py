@@ -21,6 +21,8 @@ _MACHINERY_TEXT = """
 """
 _MACHINERY = tuple(_MACHINERY_TEXT.split())
 _SEEN_THROUGH = (
+    "torch.overrides.BaseTorchFunctionMode",
+    "torch.overrides.TorchFunctionMode",
     "torch.autograd.grad_mode",
     "torch.autograd.forward_ad",
     "torch.cuda.amp",
@@ -64,9 +66,13 @@ def refusal(fn: FunctionType) -> tuple[str, str] | None:
 
 
 def unpatched(fn: FunctionType) -> FunctionType | None:
-    """The function behind a wrapper that is there for the peer: the one that torch.compile, once used in the process, puts round
-    nn.Module.__init__ and __setstate__ for its own books, and those that keep it out of methods of optimizers."""
+    """The function behind a wrapper that is there for the peer: torch.compile's own round a function, the one that it, once used in the
+    process, puts round nn.Module.__init__ and __setstate__ for its own books, and those that keep it out of methods of optimizers."""
     module = fn.__globals__.get("__name__")
+    if module == "torch._dynamo.eval_frame" and not marks.is_disabled(fn):
+        compiled = getattr(fn, "_torchdynamo_orig_callable", None)
+        if isinstance(compiled, FunctionType):
+            return compiled
     if module not in _PATCHES or not fn.__closure__:
         return None
     inner = getattr(fn, "_torchdynamo_orig_callable", fn.__closure__[0].cell_contents)

@@ -48,9 +48,6 @@ ALWAYS: dict[Any, Any] = {
     torch._C._get_tracing_state: None,
     torch._C._is_tracing: False,
     torch.onnx.is_in_onnx_export: False,
-    torch.overrides.has_torch_function: False,
-    torch.overrides.has_torch_function_unary: False,
-    torch.overrides.has_torch_function_variadic: False,
     torch._C._functorch.maybe_current_level: None,
     torch._C._functorch.is_batchedtensor: False,
     torch._C._functorch.is_gradtrackingtensor: False,
@@ -167,13 +164,19 @@ class TorchVariable(VariableTracker):
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         rule = rule_of(self.function)
-        if rule is not None:
-            found = rule(tx, args, kwargs)
-            if found is not None:
-                return found
+        found = rule(tx, args, kwargs) if rule is not None else None
+        if found is None:
+            found = override(tx, self.function, args, kwargs)
+        if found is not None:
+            return found
+        if isinstance(self.function, types.MethodWrapperType):
+            return property_of_tensor(tx, self.function, args)
         if isinstance(self.function, METHOD_KINDS):
             return self._method(tx, args, kwargs)
+        method = methods_in_python().get(self.function) if isinstance(self.function, types.FunctionType) else None
         try:
+            if method is not None and args and isinstance(args[0], TensorVariable):
+                return tx.graph.call_method(method, args, kwargs)
             return tx.graph.call_function(self.function, args, kwargs)
         except BreakGraph as broken:
             if broken.id != "unsupported-argument" or not isinstance(self.function, types.FunctionType):
@@ -196,7 +199,25 @@ class TorchVariable(VariableTracker):
         out.load_object(self.function)
 
 
+def override(tx: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    from .variables.overriding import override as asked
+
+    return asked(tx, function, args, kwargs)
+
+
+def property_of_tensor(tx: Interpreter, function: Any, args: Args) -> VariableTracker:
+    from .variables.overriding import property_of_tensor as get_or_set
+
+    return get_or_set(tx, function, args)
+
+
 METHOD_KINDS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+@functools.cache
+def methods_in_python() -> dict[types.FunctionType, str]:
+    """Methods of tensors that are Python functions, some under a name of their own (`__pow__` says it is `pow`): in a graph, methods."""
+    return {value: name for name, value in vars(torch.Tensor).items() if isinstance(value, types.FunctionType)}
 
 
 def name_of(function: Any) -> str:
@@ -375,4 +396,6 @@ def wrap_torch(tx: Interpreter, value: object, source: Any) -> VariableTracker |
 def is_torch_callable(value: object) -> bool:
     if isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         return True
+    if isinstance(value, types.MethodWrapperType) and isinstance(value.__self__, types.GetSetDescriptorType):
+        return value.__self__.__objclass__ in torch.Tensor.__mro__
     return nodes().get(id(value)) is value and callable(value)

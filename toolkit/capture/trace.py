@@ -85,6 +85,9 @@ class Trace:
         self.state_at_start = TorchState.now()
         self.grad_at_start = self.state_at_start.grad
         self.devices: list[tuple[torch.device, int]] = []  # open torch.device blocks, and the steps at which they were entered
+        self.modes: list[tuple[VariableTracker, int]] = []  # torch function modes entered, and the steps at which they were
+        self.classes_off_at_start = not torch._C._is_torch_function_enabled()
+        self.classes_off: list[int] = [-1] if self.classes_off_at_start else []  # steps at which __torch_function__ was switched off
         self.classes: set[type] = set()  # those whose attributes are guarded
         self.functions: dict[FunctionType, None] = {}  # those without a source whose code was run
 
@@ -106,6 +109,7 @@ class Trace:
         self.functions.clear()
         self.generators.clear()
         self.weakly.clear()
+        self.modes.clear()
         self.effects = Effects()
         self.graph = GraphBuilder(self)
         self.graph.trace = None  # type: ignore[assignment]

@@ -11,10 +11,15 @@ from .._torch import FakeTensor, FakeTensorConverter, Source, WeakIdKeyDictionar
 from .direct import fake_of
 
 
+def below_functions(kind: type) -> bool:
+    """Does a class of tensors change what operations do below torch functions, or where its data is?"""
+    return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ or kind.__module__.split(".")[0] == "torch"
+
+
 def plain(tensor: torch.Tensor) -> bool:
     """A strided tensor without anything special about it."""
     return (
-        type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+        (type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) or not below_functions(type(tensor)))
         and tensor.layout is torch.strided
         and not tensor.is_quantized
         and not tensor.is_conj()

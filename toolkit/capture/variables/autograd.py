@@ -39,7 +39,7 @@ def _apply(tx: Interpreter, cls: VariableTracker, *args: VariableTracker) -> Var
     kind = cls.real()
     assume_class(tx, kind)
     for name in ("forward", "backward", "setup_context", "vmap", "jvp"):
-        _assume_stateless(tx, getattr(kind, name), set())
+        assume_stateless(tx, getattr(kind, name), set(), "an autograd.Function")
     return tx.graph.call_function(_caller(kind), list(args))
 
 
@@ -59,7 +59,7 @@ def _caller(kind: Any) -> Callable[..., Any]:
     return _callers[kind]
 
 
-def _assume_stateless(tx: Interpreter, function: Any, seen: set[Any]) -> None:
+def assume_stateless(tx: Interpreter, function: Any, seen: set[Any], of: str) -> None:
     """`function` and the Python functions it names read nothing but arguments and guarded numbers, and write nothing."""
     if not isinstance(function, types.FunctionType) or function in seen or function.__module__.startswith("torch."):
         return
@@ -67,14 +67,14 @@ def _assume_stateless(tx: Interpreter, function: Any, seen: set[Any]) -> None:
     if _ACTS & set(function.__code__.co_names) or any(
         i.opname in _WRITES and i.argval not in function.__code__.co_cellvars for i in dis.get_instructions(function)
     ):
-        tx.break_graph("side-effect", f"{function.__qualname__} of an autograd.Function has side effects")
+        tx.break_graph("side-effect", f"{function.__qualname__} of {of} has side effects")
     for value, source in _outside_values(function):
         if isinstance(value, ATOMS):
             tx.wrap(value, source)
         elif isinstance(value, types.FunctionType):
-            _assume_stateless(tx, value, seen)
+            assume_stateless(tx, value, seen, of)
         elif not isinstance(value, _STATELESS):
-            tx.break_graph("unsupported-call", f"{function.__qualname__} of an autograd.Function reads {source.text()}")
+            tx.break_graph("unsupported-call", f"{function.__qualname__} of {of} reads {source.text()}")
 
 
 def _outside_values(function: types.FunctionType) -> Iterator[tuple[Any, Source]]:

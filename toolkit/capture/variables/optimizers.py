@@ -15,7 +15,8 @@ from torch.optim import optimizer
 from .. import torch_calls
 from .base import Args, Kwargs, VariableTracker
 from .constant import ConstantVariable
-from .containers import ListVariable, SequenceVariable
+from .containers import ListVariable, SequenceVariable, TupleVariable
+from .dicts import DictVariable
 from .rules import rule
 from .tensor import TensorVariable
 
@@ -56,6 +57,24 @@ def _has_tensors(tx: Interpreter, scalars: VariableTracker) -> bool:
     if isinstance(scalars, TensorVariable):
         return True
     return isinstance(scalars, SequenceVariable) and any(isinstance(s, TensorVariable) for s in scalars.unpack(tx))
+
+
+@rule(torch._C._group_tensors_by_device_and_dtype)
+def _grouped(tx: Interpreter, lists: VariableTracker, with_indices: VariableTracker | None = None) -> VariableTracker:
+    """{(device, dtype): (lists, places)}: rows of the lists by their first member, as clip_grad_norm_ asks for them."""
+    columns = [tx.unpack(column) for column in tx.unpack(lists)]
+    groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+    for place, first in enumerate(columns[0]):
+        if not isinstance(first, TensorVariable):
+            tx.break_graph("unsupported-call", "tensors are grouped of which some are None")
+        groups.setdefault((first.example.device, first.example.dtype), []).append(place)
+    numbered = with_indices is not None and tx.truth(with_indices)
+    made = DictVariable()
+    for key, places in groups.items():
+        rows = ListVariable([ListVariable([column[p] for p in places]) for column in columns])
+        numbers = ListVariable([ConstantVariable(p) for p in places] if numbered else [])
+        made.put(tx, TupleVariable([tx.wrap_constant(k) for k in key]), TupleVariable([rows, numbers]))
+    return made
 
 
 _FAMILY: dict[Callable[..., object], torch_calls.Rule] = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import numbers
 import operator
 from collections.abc import Callable, Hashable
-from types import FunctionType
+from types import FunctionType, GetSetDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -62,6 +63,17 @@ VIEWS = frozenset(("T", "mT", "H", "mH", "real", "imag"))
 _COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 
 
+def override(tx: Interpreter, run: Callable[..., Any], args: Args, kwargs: Kwargs | None = None) -> VariableTracker | None:
+    from .overriding import override as asked
+
+    return asked(tx, run, args, kwargs)
+
+
+@functools.cache
+def _is_property(name: str) -> bool:
+    return isinstance(getattr(torch.Tensor, name, None), GetSetDescriptorType | property)
+
+
 class TensorVariable(VariableTracker):
     """`value` is the real tensor of this call, for inputs; `kind` its class."""
 
@@ -98,6 +110,10 @@ class TensorVariable(VariableTracker):
         written = tx.effects.load_attr(self, name)
         if written is not None and written is not DELETED:
             return written
+        if _is_property(name):
+            answer = override(tx, operator.attrgetter(name), [self])
+            if answer is not None:
+                return answer
         if name in METADATA:
             return tx.wrap_constant(getattr(self.example, name))
         if name in OF_AUTOGRAD:
@@ -158,8 +174,6 @@ class TensorVariable(VariableTracker):
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
         if name in ("data", "requires_grad", "shape", "names") or (name == "grad" and self.source is None):
             tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is written")
-        if self.source is None:
-            tx.break_graph("side-effect", f"attribute {name!r} is stored on a tensor that the graph makes")
         tx.effects.store_attr(self, name, value)
 
     def del_attr(self, tx: Interpreter, name: str) -> None:
@@ -187,18 +201,29 @@ class TensorVariable(VariableTracker):
     # -- operators ------------------------------------------------------------------------------------------------------------
 
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        answer = override(tx, op, [self, other])
+        if answer is not None:
+            return answer
         return tx.graph.call_function(op, [self, other]) if _operand(other) else None
 
     def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
         """An in-place operator with something else on the left makes a new tensor."""
         from ..operations import PLAIN_FORM
 
-        return tx.graph.call_function(PLAIN_FORM.get(op, op), [other, self]) if _operand(other) else None
+        op = PLAIN_FORM.get(op, op)
+        answer = override(tx, op, [other, self])
+        if answer is not None:
+            return answer
+        return tx.graph.call_function(op, [other, self]) if _operand(other) else None
 
     def unary(self, tx: Interpreter, op: Callable[..., Any]) -> VariableTracker | None:
-        return tx.graph.call_function(op, [self])
+        answer = override(tx, op, [self])
+        return answer if answer is not None else tx.graph.call_function(op, [self])
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        answer = override(tx, _COMPARE[op], [self, other])
+        if answer is not None:
+            return answer
         return tx.graph.call_function(_COMPARE[op], [self, other]) if _operand(other) else None
 
     def truth(self, tx: Interpreter) -> bool:
@@ -210,10 +235,12 @@ class TensorVariable(VariableTracker):
     # -- items ----------------------------------------------------------------------------------------------------------------
 
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
-        return tx.graph.call_function(operator.getitem, [self, key])
+        answer = override(tx, operator.getitem, [self, key])
+        return answer if answer is not None else tx.graph.call_function(operator.getitem, [self, key])
 
     def set_item(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
-        tx.graph.call_function(operator.setitem, [self, key, value])
+        if override(tx, operator.setitem, [self, key, value]) is None:
+            tx.graph.call_function(operator.setitem, [self, key, value])
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
         from .iterators import ItemsIteratorVariable
@@ -223,9 +250,14 @@ class TensorVariable(VariableTracker):
     def unpack(self, tx: Interpreter) -> list[VariableTracker]:
         if not self.example.dim():
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
-        return tx.unpack(tx.graph.call_method("unbind", [self, ConstantVariable(0)]))
+        return tx.unpack(tx.realize(TensorVariable.call_method(self, tx, "unbind", [ConstantVariable(0)], {})))
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        method = getattr(torch.Tensor, name, None)
+        if method is not None:
+            answer = override(tx, method, [self, *args], kwargs)
+            if answer is not None:
+                return answer
         rule = METHODS.get(name)
         if rule is not None:
             found = rule(tx, self, *args, **kwargs)
@@ -255,6 +287,10 @@ class TensorVariable(VariableTracker):
     def rebuild(self, out: Rebuilder) -> None:
         refuse_gone(self.node)
         out.graph_output(self.node)
+        for name, value in out.effects.attrs(self).items():
+            out.value(value)
+            out.graph_output(self.node)
+            out.emit.store_attr(name)
 
     def replay(self, out: Rebuilder) -> None:
         for name, value in out.trace.effects.attrs(self).items():
@@ -316,10 +352,19 @@ def wrap_tensor(tx: Interpreter, value: object, source: Source) -> VariableTrack
     """Handler: a tensor becomes an input of the graph, guarded on everything but its data."""
     if not isinstance(value, torch.Tensor):
         return None
-    if type(value) not in KINDS or value.layout is not torch.strided or value.is_nested or value.is_quantized:
+    kind = type(value)
+    with torch._C.DisableTorchFunctionSubclass():
+        return _input(tx, value, kind, source)
+
+
+def _input(tx: Interpreter, value: torch.Tensor, kind: type, source: Source) -> VariableTracker:
+    from .overriding import FunctionTensorVariable, is_function_tensor, wrap_input
+
+    users = is_function_tensor(kind)
+    if (kind not in KINDS and not users) or value.layout is not torch.strided or value.is_nested or value.is_quantized:
         tx.break_graph(
             "unsupported-object",
-            f"{source.text()} is a {type(value).__name__}" + ("" if type(value) not in KINDS else f" of layout {value.layout}"),
+            f"{source.text()} is a {kind.__name__}" + ("" if kind not in KINDS else f" of layout {value.layout}"),
         )
     with _torch.outside_transforms():  # an input, even if it is first met inside a transform of torch.func
         fake = shapes.fakify(tx.trace.fake, value, source.text(), _dynamic_dims(tx, value, source), handle=source)
@@ -327,9 +372,14 @@ def wrap_tensor(tx: Interpreter, value: object, source: Source) -> VariableTrack
         tx.break_graph("unsupported-object", f"{source.text()} is an inference tensor on {value.device}")
     tx.guard(GuardKind.TENSOR_MATCH, source, TensorSpec.of(value, fake.shape, fake.stride()))
     node = tx.graph.add_input(source.text(), source, fake, value)
-    made = TensorVariable(node, fake, source, value, type(value))
+    made = (FunctionTensorVariable if users else TensorVariable)(node, fake, source, value, kind)
+    if users:
+        wrap_input(tx, kind, source)
     tx.graph.remember(made, fake)
     return tx.effects.track(value, made)
+
+
+_HINTS = ("_dynamo_weak_dynamic_indices", "_dynamo_unbacked_indices")  # of torch's maybe_mark_dynamic and mark_unbacked
 
 
 def _dynamic_dims(tx: Interpreter, value: torch.Tensor, source: Source) -> dict[int, Any]:
@@ -340,7 +390,8 @@ def _dynamic_dims(tx: Interpreter, value: torch.Tensor, source: Source) -> dict[
     if isinstance(value, torch.nn.Parameter) or text in trace.record.specialised or trace.dynamic is False:
         return dims
     varying = trace.record.history.varying_dims(text, tuple(value.shape))
-    chosen = range(value.dim()) if trace.dynamic else varying
+    hinted = [d for name in _HINTS for d in getattr(value, name, None) or ()]
+    chosen = range(value.dim()) if trace.dynamic else [*varying, *hinted]
     for d in chosen:
         dims.setdefault(d, "auto")
     static = getattr(value, "_dynamo_static_indices", None) or ()

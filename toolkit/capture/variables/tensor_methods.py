@@ -107,7 +107,24 @@ def is_inference(tx: Interpreter, tensor: TensorVariable) -> VariableTracker | N
     return ConstantVariable((tensor.example if tensor.value is None else tensor.value).is_inference())
 
 
+def as_subclass(tx: Interpreter, tensor: TensorVariable, cls: VariableTracker) -> VariableTracker | None:
+    from .overriding import as_subclass as seen_as
+
+    return seen_as(tx, tensor, cls)
+
+
+def hook(method: str) -> Rule:
+    def rule(tx: Interpreter, tensor: TensorVariable, function: VariableTracker) -> VariableTracker | None:
+        from .hooks import register
+
+        return register(tx, tensor, method, function)
+
+    return rule
+
+
 METHODS: dict[str, Rule] = {
+    "register_hook": hook("register_hook"), "register_post_accumulate_grad_hook": hook("register_post_accumulate_grad_hook"),
+    "as_subclass": as_subclass,
     "size": size, "stride": stride, "numel": numel, "nelement": numel, "dim": dim, "ndimension": dim, "type": type_,
     "requires_grad_": requires_grad_,
     "is_inference": is_inference,

@@ -14,7 +14,10 @@ from .shape import SymbolicVariable
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
 
-_NAMED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType)  # their text tells who they are, and that does not change
+_NAMED = (  # their text tells who they are, and that does not change
+    *(types.FunctionType, types.BuiltinFunctionType, types.ModuleType),
+    *(types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType),
+)
 _CONVERSIONS = {"s": str, "r": repr, "a": ascii}
 
 

@@ -56,6 +56,7 @@ def handlers() -> tuple[Handler, ...]:
         numpy_values,
         opaque,
         optimizers,
+        overriding,
         scans,
         scopes,
         stdlib,

@@ -1,0 +1,126 @@
+"""Hooks on tensors. On an input: registered after the graph, on the very tensor. On a tensor that the graph makes: a node of the graph.
+
+Such a node registers the hook for real wherever the graph is differentiated, so that its operations become part of the backward graph.
+The hook may then read nothing but its argument and constants.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..breaks import BreakGraph
+from .autograd import assume_stateless
+from .base import Args, Kwargs, NotConstant, VariableTracker
+from .functions import NestedFunctionVariable
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..rebuild import Rebuilder
+    from .tensor import TensorVariable
+
+Register = Callable[[torch.Tensor], None]
+
+
+class HandleVariable(VariableTracker):
+    """What register_hook gives. `node` is the one in the graph; without one, the hook is registered after the graph."""
+
+    mutable = True
+
+    def __init__(self, tensor: TensorVariable, method: str, hook: VariableTracker, step: int, node: torch.fx.Node | None = None) -> None:
+        super().__init__()
+        self.tensor, self.method, self.hook, self.step, self.node = tensor, method, hook, step, node
+
+    def python_type(self) -> type:
+        return torch.utils.hooks.RemovableHandle
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name != "remove":
+            return tx.break_graph("unsupported-attribute", f"{name} of the handle of a hook is called")
+        if self.node is not None and not self.node._erased:
+            tx.graph.fx.erase_node(self.node)
+        tx.effects.touched.pop(self, None)
+        return tx.wrap_constant(None)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return _Method(self, name)
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.tensor, self.hook]
+
+    def rebuild(self, out: Rebuilder) -> None:
+        if self.node is not None:
+            raise BreakGraph("backward", "the handle of a hook on a tensor that the graph makes is kept", at=self.step)
+        out.value(self.tensor)
+        out.emit.load_attr(self.method)
+        out.value(self.hook)
+        out.emit.call(1)
+
+    def replay(self, out: Rebuilder) -> None:
+        out.value(self)
+        out.emit.pop_top()
+
+
+class _Method(VariableTracker):
+    def __init__(self, handle: HandleVariable, name: str) -> None:
+        super().__init__()
+        self.handle, self.name = handle, name
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.handle.call_method(tx, self.name, args, kwargs)
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.handle]
+
+
+def register(tx: Interpreter, tensor: TensorVariable, method: str, hook: VariableTracker) -> VariableTracker | None:
+    """`tensor.<method>(hook)`; None: left to a break."""
+    if not tensor.example.requires_grad:
+        return None
+    if tensor.source is not None:
+        if any(given.written for given in tx.graph.inputs if given.node is tensor.node):  # then it is another tensor to autograd
+            return None
+        return _note(tx, HandleVariable(tensor, method, hook, tx.trace.step))
+    function = _function(tx, hook) if method == "register_hook" else None
+    if function is None:
+        return None
+    node = tx.graph.node("call_function", _registering(function), (tensor.proxy(tx),), {}, None)
+    return HandleVariable(tensor, method, hook, tx.trace.step, node)
+
+
+def _note(tx: Interpreter, handle: HandleVariable) -> HandleVariable:
+    tx.effects.touched.setdefault(handle)
+    tx.effects.count += 1
+    return handle
+
+
+def _function(tx: Interpreter, hook: VariableTracker) -> types.FunctionType | None:
+    """The hook as a real function that depends on nothing but its argument; None if it is not one."""
+    try:
+        function = _made(tx, hook) if isinstance(hook, NestedFunctionVariable) else hook.real()
+    except NotConstant:
+        return None
+    if not isinstance(function, types.FunctionType):
+        return None
+    assume_stateless(tx, function, set(), "a hook on a tensor")
+    return function
+
+
+def _made(tx: Interpreter, hook: NestedFunctionVariable) -> types.FunctionType:
+    """A function made in the frame, over cells that hold constants."""
+    cells = tuple(types.CellType(tx.realize(cell.load(tx)).real()) for cell in hook.free(tx).values())
+    defaults = tuple(tx.realize(v).constant() for v in hook.defaults)
+    return types.FunctionType(hook.code, hook.namespace, hook.code.co_name, defaults, cells)
+
+
+def _registering(function: types.FunctionType) -> Register:
+    def register_hook(tensor: torch.Tensor) -> None:
+        tensor.register_hook(function)
+
+    return register_hook
