@@ -11,7 +11,7 @@ from ..loops.index import Expr, is_constant, symbol
 from ..scheduling.nodes import SchedulerNode
 from .cpp_accumulate import Accumulator
 from .cpp_memory import CppMemory
-from .cpp_prelude import C_TYPES
+from .cpp_prelude import C_TYPES, array
 from .tiling import GRAIN, LANES
 from .walk import INNERMOST, LANE, Written
 from .writer import Writer
@@ -102,7 +102,7 @@ class CppNest(CppMemory):
         written = {n.name: n.writes[0].index for n in nodes if n.name in self.streamed}
         place = f"[{v}]" if first == "0" else f"[{v} - {first}]"
         for name in written:
-            self.out.line(f"{C_TYPES[self.dtypes[name]]} {name}[{most}];")
+            self.out.line(array(self.dtypes[name], name, most))
             self.collected[name] = name + place
         yield
         start = symbol(first) if first != "0" else sympy.Integer(0)
@@ -157,7 +157,7 @@ class CppNest(CppMemory):
             self.statement(f"const {C_TYPES[value.dtype]} {name} = {value.text};")
             self.lasting[key] = Written(name, value.dtype, level=0)
             return Written(name, value.dtype, level=INNERMOST)  # what follows in this stage is written after it
-        self.arrays.line(f"{C_TYPES[value.dtype]} {name}[{self.width()}];")
+        self.arrays.line(array(value.dtype, name, self.width()))
         self.statement(f"{name}{self.lane()} = {value.text};")
         kept = self.lasting[key] = Written(name + self.lane(), value.dtype)
         return kept
@@ -165,7 +165,7 @@ class CppNest(CppMemory):
     def keep_lanes(self, value: Written) -> Written:
         """A value for every lane, in an array filled before the loop over r."""
         name = self.fresh("t")
-        self.lane_arrays.line(f"{C_TYPES[value.dtype]} {name}[{self.width()}];")
+        self.lane_arrays.line(array(value.dtype, name, self.width()))
         self.lane_values.line(f"{name}{self.lane()} = {value.text};")
         return Written(name + self.lane(), value.dtype, level=LANE)
 

@@ -24,7 +24,7 @@ from ..scheduling.nodes import SchedulerNode
 from .cpp_accumulate import SCANS, Accumulator, accumulator
 from .cpp_nest import Bounds, CppNest
 from .cpp_ops import FLOATS, binary, cast, compute_dtype, zero
-from .cpp_prelude import C_TYPES
+from .cpp_prelude import C_TYPES, array
 from .tiling import LONG_ROW, PARTIAL, PARTIAL_ROWS, ROW_LANES, TWO_LOOPS
 from .walk import ATOM, COMPARISON, LANE, PRODUCT, SUM, UNARY, Written
 from .writer import Writer
@@ -154,12 +154,12 @@ class CppReductions(CppNest):
 
     def _declare(self, out: Writer, level: str) -> None:
         for a in self.accumulators:
-            kind = C_TYPES[a.dtype if level == self.level else a.total]
+            dtype = a.dtype if level == self.level else a.total
             if lanes := self._lanes_at(level):
-                out.line(f"{kind} {a.name}{level}[{lanes}];")
+                out.line(array(dtype, a.name + level, lanes))
                 out.line(f"for (int64_t j = 0; j < {lanes}; ++j) {a.name}{level}[j] = {a.initial};")
             else:
-                out.line(f"{kind} {a.name}{level} = {a.initial};")
+                out.line(f"{C_TYPES[dtype]} {a.name}{level} = {a.initial};")
 
     def _combine(self, out: Writer, inner: str, outer: str) -> None:
         for a in self.accumulators:
@@ -199,9 +199,9 @@ class CppReductions(CppNest):
         text = f"({self.expr(size)})" if size.is_Add else self.expr(size)
         shares = self.fresh("shares")
         around.line(f"const int {shares} = shares_of({self.expr(self.tiling.work)});")
-        lanes = f"[{self.width()}]" if self.tiling.form == "columns" else ""
+        lanes = (self.width(),) if self.tiling.form == "columns" else ()
         for a in self.accumulators:
-            around.line(f"{C_TYPES[a.total if self.level != '_share' else a.dtype]} {a.name}_shares[{MOST_SHARES}]{lanes};")
+            around.line(array(a.total if self.level != "_share" else a.dtype, f"{a.name}_shares", MOST_SHARES, *lanes))
         self.pragma(f"omp parallel for num_threads({shares})")
         with around.block(f"for (int64_t share = 0; share < {shares}; ++share)"):
             around.line(f"const int64_t {v}_begin = {text} * share / {shares}, {v}_end = {text} * (share + 1) / {shares};")
