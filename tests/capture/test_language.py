@@ -224,3 +224,14 @@ def test_not_of_a_tensor():
 
     check(fn, x.abs(), graphs=2, breaks=1)
     check(fn, -x.abs(), graphs=2, breaks=1)
+
+
+def test_what_cannot_be_unpacked_is_told_as_python_tells_it():
+    def fn(x, value):
+        try:
+            return x * 2, [*value]
+        except TypeError as error:
+            return x * 2, str(error)
+
+    for value in (3, [("a", 1)], {"d": 4}, "ab", (1, 2), None):
+        check(fn, torch.ones(2), value, graphs=None, breaks=None, calls=1)

@@ -38,7 +38,9 @@ class CallOpcodes(Family):
 
     def CALL_FUNCTION_EX(self, i: Instruction) -> None:
         kwargs = keyword_arguments(self, self.pop()) if i.argval & 1 else {}
-        args = self.pop().unpack_lazy(self)
+        given = self.pop()
+        self.require(given, "__iter__", "__getitem__")  # type: ignore[attr-defined]
+        args = given.unpack_lazy(self)
         upper, lower = self.pop_lazy(), self.pop_lazy()
         self.push(self.call(upper if NULL_FIRST else lower, args, kwargs))
 

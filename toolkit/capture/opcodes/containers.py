@@ -10,6 +10,7 @@ from .family import Family
 
 if TYPE_CHECKING:
     from ..bytecode import Instruction
+    from ..variables.base import VariableTracker
 
 
 class ContainerOpcodes(Family):
@@ -50,6 +51,7 @@ class ContainerOpcodes(Family):
 
     def LIST_EXTEND(self, i: Instruction) -> None:
         value = self.pop()
+        self.require(value, "__iter__", "__getitem__")
         self.stack[-i.argval].call_method(self, "extend", [value], {})
 
     def SET_ADD(self, i: Instruction) -> None:
@@ -64,17 +66,23 @@ class ContainerOpcodes(Family):
         value, key = self.pop_lazy(), self.pop()
         self.stack[-i.argval].set_item(self, key, value)
 
+    def require(self, value: VariableTracker, *any_of: str) -> None:
+        """What `*` or `**` unpacks must have one of these methods; if not, Python's own words name the function that is called."""
+        if not any(hasattr(value.python_type(), name) for name in any_of):
+            self.break_graph("unsupported-operator", f"{value.describe()} is unpacked, which it cannot be")
+
     def DICT_UPDATE(self, i: Instruction) -> None:
         value = self.pop()
+        self.require(value, "keys")
         self.stack[-i.argval].call_method(self, "update", [value], {})
 
     def DICT_MERGE(self, i: Instruction) -> None:
         """As update, for `f(**a, **b)`: a repeated key is the caller's mistake."""
         value, target = self.pop(), self.stack[-i.argval]
+        self.require(value, "keys")
         for key in self.unpack(value):
             if self.truth(self.contains(target, key)):
-                name = key.constant() if key.is_constant() else key.describe()
-                self.raise_error(TypeError, f"got multiple values for keyword argument '{name}'")
+                self.break_graph("unsupported-call", "an argument is given twice by name")
         target.call_method(self, "update", [value], {})
 
     # -- unpacking ----------------------------------------------------------------------------------------------------------
