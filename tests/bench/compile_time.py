@@ -2,7 +2,7 @@
 
     python -m tests.bench.compile_time                     100 to 10,000 nodes, all programs, without building the kernels
     python -m tests.bench.compile_time --build --sizes 100,1000 --only layers
-    python -m tests.bench.compile_time --stage schedule --sizes 20000
+    python -m tests.bench.compile_time --sizes 20000 --only chain
 
 A row is milliseconds a node of the captured graph, by stage, in a new process each.
 """

@@ -10,6 +10,7 @@ from torch import nn
 import fuselab
 from fuselab.toolkit import options
 from fuselab.toolkit.lowering.patterns import TORCH_ROWS, rewritten
+from fuselab.toolkit.lowering.rewriting import only
 
 from .agree import agrees, names
 from .test_pointwise import data
@@ -164,3 +165,17 @@ def test_the_gradient_of_a_tied_table_is_added_onto_that_of_the_weight():
     f(words).square().sum().backward()
     torch.testing.assert_close(model.table.weight.grad, expected)
     assert "full" not in " ".join(k.source.splitlines()[0] for k in f.kernels.values())
+
+
+def test_whether_a_node_has_one_user_is_known_after_two():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    graph.output([graph.call_function(torch.sin, (x,)) for _ in range(100)])
+    looked = []
+
+    class Users(dict):
+        def __iter__(self):
+            return (looked.append(u) or u for u in super().__iter__())
+
+    x.users = Users(x.users)
+    assert not only(x) and len(looked) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -39,7 +40,10 @@ def is_tensor(node: Any, rank: int | None = None) -> bool:
 
 def only(node: Any) -> bool:
     """Nobody else wants this intermediate."""
-    return isinstance(node, Node) and sum(bool(u.users) or not does_nothing(u) for u in node.users) == 1
+    if not isinstance(node, Node):
+        return False
+    wanting = (u for u in node.users if u.users or not does_nothing(u))
+    return len(list(itertools.islice(wanting, 2))) == 1  # an input may have thousands of users, and each of them asks
 
 
 def does_nothing(node: Node) -> bool:
