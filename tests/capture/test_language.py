@@ -227,11 +227,22 @@ def test_not_of_a_tensor():
 
 
 def test_what_cannot_be_unpacked_is_told_as_python_tells_it():
-    def fn(x, value):
-        try:
-            return x * 2, [*value]
-        except TypeError as error:
-            return x * 2, str(error)
+    def taken(a, *rest, d=1, **more):
+        return a, rest, d, more
 
-    for value in (3, [("a", 1)], {"d": 4}, "ab", (1, 2), None):
-        check(fn, torch.ones(2), value, graphs=None, breaks=None, calls=1)
+    def fn(x, kind, value):
+        y = x * 2
+        try:
+            if kind == "list":
+                return y, [*value]
+            if kind == "dict":
+                return y, {**value}
+            if kind == "both":
+                return y, taken(1, d=2, **value)
+            return y, taken(*value) if kind == "args" else taken(1, **value)
+        except TypeError as error:
+            return y, str(error)
+
+    for kind in ("list", "dict", "both", "args", "named"):
+        for value in (3, [("a", 1)], {"d": 4}, "ab", (1, 2), range(1), None):
+            check(fn, torch.ones(2), kind, value, graphs=None, breaks=None, calls=1)
