@@ -151,6 +151,12 @@ _DEFAULT_CONFIG = _DefaultConfig()
 # -- guards -------------------------------------------------------------------------------------------------------------
 
 
+def torch_allows_in_graph(fn: object) -> bool:
+    """Whether torch.compiler.allow_in_graph marked `fn`. The mark is an id in a set of torch._dynamo's, which marking has loaded."""
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    return id(fn) in getattr(rules, "_allowed_callable_ids", ())
+
+
 def tensor_check(examples: list[tuple[torch.Tensor, tuple[int | None, ...], tuple[int | None, ...] | None]]) -> Callable[..., bool]:
     """One C call that checks many tensors: type, dispatch keys, dtype, device, requires_grad, sizes, strides, all distinct.
 

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from .._torch import torch_allows_in_graph
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__fuselab__"
@@ -38,7 +40,8 @@ def is_disabled(fn: object) -> bool:
 
 
 def is_allowed(fn: object) -> bool:
-    if _own(fn, _MARK) == "allowed":
+    """Marked by fuselab.allow_in_graph or torch.compiler.allow_in_graph."""
+    if _own(fn, _MARK) == "allowed" or torch_allows_in_graph(fn):
         return True
     try:
         return fn in _allowed

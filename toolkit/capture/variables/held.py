@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import sys
 import types
 import typing
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ KINDS = (
     *(typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, types.UnionType, types.GenericAlias),
     *(re.Pattern, re.Match, dataclasses.Field, type(dataclasses.MISSING), inspect.Parameter, inspect.Signature),
     *(torch.finfo, torch.iinfo),
+    *((typing.TypeAliasType,) if sys.version_info >= (3, 12) else ()),
 )
 
 
@@ -98,18 +100,21 @@ class HeldVariable(VariableTracker):
 
 
 class _HeldMethod(VariableTracker):
-    """A method of a held object: run at once on constants."""
+    """A method of a held object: run at once on constants; on other values inlined, where it is written in Python (Signature.bind)."""
 
     def __init__(self, owner: HeldVariable, name: str) -> None:
         super().__init__()
         self.owner, self.name = owner, name
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        method = getattr(self.owner.value, self.name)
         if not all(v.is_constant() for v in (*args, *kwargs.values())):
+            if isinstance(method, types.MethodType):
+                return tx.call(tx.wrap_constant(method.__func__), [tx.wrap_constant(method.__self__), *args], kwargs)
             tx.break_graph(
                 "unsupported-call", f"{self.name}() of {self.owner.describe()} is called with values that are not known while tracing"
             )
-        return tx.fold(getattr(self.owner.value, self.name), *[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()})
+        return tx.fold(method, *[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()})
 
     def rebuild(self, out: Rebuilder) -> None:
         out.value(self.owner)
