@@ -140,3 +140,21 @@ def test_errors_of_containers_are_caught_in_the_trace():
         return x + 1, caught
 
     check(fn, x)
+
+
+def test_sets_and_views_of_dicts_make_sets():
+    def fn(x):
+        keys, some, same_one = {"a": 1, "b": 2}.keys(), frozenset("bc"), {"b"}
+        other = same_one
+        other |= keys
+        kinds = [type(some & keys), type(keys & some), type(some | keys), type(keys - some), type(some ^ some)]
+        return x + 1, kinds, sorted(some & keys), sorted(other), same_one is other, sorted(same_one)
+
+    check(fn, x)
+
+
+def test_a_comparison_asked_by_its_name_answers_as_the_type_does():
+    def fn(x):
+        return x + 1, complex.__eq__(1j, 2.0), int.__eq__(1, 1.0), (1.5).__lt__(2), complex.__lt__(1j, 2j), str.__eq__("a", 1)
+
+    check(fn, x)

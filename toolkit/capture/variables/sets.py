@@ -115,8 +115,12 @@ class SetVariable(Hashed):
         name = self.OPERATORS.get(op)
         if name is None or not setlike(other) or not hasattr(self.kind, name):
             return None
-        result = self.call_method(tx, name, [other], {})
-        return self if name.endswith("update") else result
+        if isinstance(other, SetVariable):
+            result = self.call_method(tx, name, [other], {})
+            return self if name.endswith("update") else result
+        if name.endswith("update"):
+            return None  # a view answers itself, with a new set
+        return SetVariable(self.members).call_method(tx, name, [other], {})
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
         if not setlike(other):

@@ -70,6 +70,8 @@ def _operation(tx: Interpreter, receiver: VariableTracker, name: str, rest: list
     plain = name.strip("_")
     if not (name.startswith("__") and name.endswith("__")):
         return None
+    if plain in _COMPARE and receiver.is_constant() and rest[0].is_constant():
+        return tx.fold(getattr(receiver.python_type(), name), receiver.constant(), rest[0].constant())
     if plain in _COMPARE:
         return (
             tx.compare(_COMPARE[plain], receiver, rest[0])
