@@ -210,6 +210,24 @@ def test_objects_die_when_the_function_lets_go_of_them():
     alike(fn, x, graphs=1)
 
 
+def test_classes_die_when_the_function_lets_go_of_them():
+    def fn(x):
+        class Thing:
+            size = 2
+
+        thing = Thing()
+        graph_break()
+        size = thing.size
+        graph_break()
+        seen = weakref.ref(Thing)
+        del thing, Thing
+        gc.collect()
+        graph_break()
+        return x + size, seen() is None
+
+    alike(fn, x)
+
+
 def test_a_function_that_looks_at_frames_stays_whole():
     def fn(x):
         try:

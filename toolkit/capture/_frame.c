@@ -62,7 +62,7 @@ typedef struct Version {
     PyObject *function; /* of `code`, with the closure seen last; NULL at first */
     PyObject *weakrefs;
     unsigned long long hits;
-    char alive, idle; /* idle: it has no graph to run */
+    char alive, idle, once; /* idle: it has no graph to run; once: it is for this call alone */
 } Version;
 
 typedef struct {
@@ -411,6 +411,7 @@ static PyObject *new_version(Bucket *b, Frame *frame, const Values *values, int 
     switch_to(active);
     if (answer == Py_NotImplemented) Py_SETREF(answer, Py_NewRef(Py_None));
     else if (answer == Py_None) b->as_is = 1;
+    else if (answer != NULL && ((Version *)answer)->once) b->made++;
     else if (answer != NULL && !b->orphan) push_version(b, (Version *)answer);
     return answer;
 }

@@ -36,7 +36,9 @@ class Program:
 class Version:
     """One compiled version of a code object."""
 
-    def __new__(cls, program: Program, code: CodeType | None, globals: dict[str, Any], entry: Any, idle: bool = False) -> Self: ...
+    def __new__(
+        cls, program: Program, code: CodeType | None, globals: dict[str, Any], entry: Any, idle: bool = False, once: bool = False
+    ) -> Self: ...
     entry: Any
     code: CodeType | None
     program: Program

@@ -8,8 +8,8 @@ static PyObject *bound_to(PyObject *self, PyObject *object, PyObject *type) { /*
 
 static PyObject *version_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     PyObject *program, *code, *globals, *entry;
-    int idle = 0;
-    if (!PyArg_ParseTuple(args, "O!OO!O|p", &ProgramType, &program, &code, &PyDict_Type, &globals, &entry, &idle)) return NULL;
+    int idle = 0, once = 0;
+    if (!PyArg_ParseTuple(args, "O!OO!O|pp", &ProgramType, &program, &code, &PyDict_Type, &globals, &entry, &idle, &once)) return NULL;
     if (code != Py_None && !PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object or None is needed");
     Extra *extra = code == Py_None ? NULL : extra_of((PyCodeObject *)code, globals);
     if (code != Py_None && extra == NULL) return NULL;
@@ -22,6 +22,7 @@ static PyObject *version_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     v->entry = Py_NewRef(entry);
     v->alive = 1;
     v->idle = idle;
+    v->once = once;
     return (PyObject *)v;
 }
 
@@ -88,7 +89,8 @@ static PyMemberDef version_members[] = {
 static PyTypeObject VersionType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "fuselab.toolkit.capture._frame.Version",
-    .tp_doc = "Version(program, code, globals, entry, idle=False): one compiled version of a code object; code None: it runs as it is.",
+    .tp_doc = "Version(program, code, globals, entry, idle=False, once=False): one compiled version of a code object; code None: it runs as it "
+              "is.",
     .tp_basicsize = sizeof(Version),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = version_new,

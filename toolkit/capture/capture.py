@@ -113,7 +113,7 @@ class Capture:
             trace.check_lifetimes()
             ending = Ending(trace)
             if value is not None and not trace.graph.has_tensors():
-                return _plain(trace)
+                return _plain(trace, frame)
             if value is not None:
                 ending.returns(value)
             else:
@@ -136,12 +136,12 @@ class Capture:
         code = Prefix(trace).code()
         self._tell_break(frame, trace.record.breaks[trace.top.steps])
         if code is None:
-            return _plain(trace)
+            return _plain(trace, frame)
         trace.graph.inputs.clear()
         trace.object_guards()
         trace.shape_guards()
         consolidate(trace, frame)
-        return Entry(trace.guards, code, idle=True)
+        return Entry(trace.guards, code, idle=True, once=_made_by(frame, trace))
 
     def _run(self, trace: Trace, tx: Interpreter) -> VariableTracker | None:
         """What the top frame returns; None: it reached a break."""
@@ -192,12 +192,18 @@ class Capture:
             return disabled(leaving_state(compiled) if ending.state_changes else compiled)
 
 
-def _plain(trace: Trace) -> Entry | Skip:
+def _made_by(frame: FrameView, trace: Trace) -> bool:
+    """Does it rely on a class that an earlier part of this very call has made? It must not outlive that."""
+    start = original_of(frame.code).co_qualname + ".<locals>."
+    return frame.code is not original_of(frame.code) and any(cls.__qualname__.startswith(start) for cls in trace.classes)
+
+
+def _plain(trace: Trace, frame: FrameView) -> Entry | Skip:
     """A frame without any tensor work gains nothing: it runs as it is, as long as what led to that holds. What it calls is still seen."""
     trace.object_guards()
     trace.function_guards()
     trace.shape_guards()
-    return Entry(trace.guards, None, plain=True) if len(trace.guards) else Skip()
+    return Entry(trace.guards, None, plain=True, once=_made_by(frame, trace)) if len(trace.guards) else Skip()
 
 
 def top_interpreter(trace: Trace, frame: FrameView) -> Interpreter:

@@ -65,7 +65,8 @@ class FrameView:
 @dataclass(eq=False)
 class Entry:
     """A compiled frame: `code` takes the original's arguments positionally (positional, keyword-only, *args, **kwargs) and has
-    its free variables. It dies with any of `keys`, objects it must not outlive (weakly referenced). `idle`: it has no graph to run.
+    its free variables. It dies with any of `keys`, objects it must not outlive (weakly referenced). `idle`: it has no graph to run;
+    `once`: it relies on what the next call makes anew, so it is for this call alone.
     `plain`: there is no compiled code; while the guards hold, the frame runs as it is, and nobody needs to hear of it."""
 
     guards: GuardSet
@@ -73,6 +74,7 @@ class Entry:
     keys: tuple[Any, ...] = ()
     idle: bool = False
     plain: bool = False
+    once: bool = False
     version: _frame.Version | None = field(default=None, repr=False)
 
     def invalidate(self) -> None:
@@ -205,7 +207,7 @@ class Cache(_frame.Cache):
         if failed >= 0:
             why = entry.guards.explain(view)
             raise OutdatedGuards(f"a guard fails right after capture: {why or tuple(entry.guards)[failed]}")
-        version = _frame.Version(program, entry.code, view.globals, entry, entry.idle)
+        version = _frame.Version(program, entry.code, view.globals, entry, entry.idle, entry.once)
         entry.version = version
         version.watch = tuple(weakref.ref(key, _Invalidate(version)) for key in (*entry.keys, *entry.guards.loosen()))
         entry.keys, entry.code = (), None
