@@ -63,7 +63,10 @@ def _dispatch(tx: Interpreter, function: Any, cls: VariableTracker) -> VariableT
     """`dispatch` of a functools.singledispatch function: it is asked again, for what is registered then."""
     tx.guard(GuardKind.ID_IS, function.source, function.fn)
     dispatch, kind = disabled(function.fn), cls.real()
-    found = dispatch(kind)
+    try:
+        found = dispatch(kind)
+    except Exception as error:
+        tx.break_graph("unsupported-call", f"{function.name}() raises {type(error).__name__}")
     tx.answered(dispatch, (kind,), found)
     return tx.wrap(found, ConstSource(found, function.name))
 
