@@ -138,7 +138,6 @@ class Capture:
         if code is None:
             return _plain(trace, frame)
         trace.graph.inputs.clear()
-        trace.object_guards()
         trace.shape_guards()
         consolidate(trace, frame)
         return Entry(trace.guards, code, idle=True, once=_made_by(frame, trace))
@@ -200,7 +199,6 @@ def _made_by(frame: FrameView, trace: Trace) -> bool:
 
 def _plain(trace: Trace, frame: FrameView) -> Entry | Skip:
     """A frame without any tensor work gains nothing: it runs as it is, as long as what led to that holds. What it calls is still seen."""
-    trace.object_guards()
     trace.function_guards()
     trace.shape_guards()
     return Entry(trace.guards, None, plain=True, once=_made_by(frame, trace)) if len(trace.guards) else Skip()
