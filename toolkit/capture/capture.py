@@ -194,7 +194,10 @@ class Capture:
 def _made_by(frame: FrameView, trace: Trace) -> bool:
     """Does it rely on a class that an earlier part of this very call has made? It must not outlive that."""
     start = original_of(frame.code).co_qualname + ".<locals>."
-    return frame.code is not original_of(frame.code) and any(cls.__qualname__.startswith(start) for cls in trace.classes)
+    if frame.code is original_of(frame.code):
+        return False
+    classes = trace.classes.union(g.expected for g in trace.guards if isinstance(g.expected, type))
+    return any(cls.__qualname__.startswith(start) for cls in classes)
 
 
 def _plain(trace: Trace, frame: FrameView) -> Entry | Skip:
