@@ -349,10 +349,11 @@ static PyObject *run_version(PyThreadState *thread, Frame *frame, Version *v, in
     Py_ssize_t count = values_of(frame).count;
     v->hits++;
     here.idle = v->idle ? here.idle + 1 : 0;
-    if (function != NULL && resumes) result = call_moving(function, v->code, frame->localsplus, count);
+    if (v->once) Py_CLEAR(v); /* what it relies on may die while it runs */
+    if (function != NULL && resumes) result = call_moving(function, PyFunction_GET_CODE(function), frame->localsplus, count);
     else if (function != NULL) result = go_on(PyObject_Vectorcall(function, frame->localsplus, count, NULL));
     Py_XDECREF(function);
-    Py_DECREF(v);
+    Py_XDECREF(v);
     return end_frame(thread, frame, result);
 }
 
