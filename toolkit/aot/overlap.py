@@ -73,9 +73,11 @@ def _keep_strides(written: torch.Tensor, stride: tuple[Any, ...]) -> None:
     value = unwrapped(written)
     if free_unbacked_symbols(value) or same(value, stride):
         return
-    torch._functionalize_replace(written, turned(value, stride))
-    torch._functionalize_commit_update(written)
-    torch._sync(written)
+    put = turned(value, [stride])
+    if put is not value:
+        torch._functionalize_replace(written, put)
+        torch._functionalize_commit_update(written)
+        torch._sync(written)
 
 
 def _name(target: Any) -> str:
