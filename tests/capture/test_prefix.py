@@ -1,6 +1,8 @@
 """A frame that breaks before any tensor work runs its own instructions up to there: nothing is modelled, so nothing can differ."""
 
 import collections
+import copy
+import functools
 import gc
 import itertools
 import sys
@@ -12,7 +14,9 @@ import pytest
 import torch
 from eager import Captured, outcome, same
 
+import fuselab
 from fuselab import graph_break
+from fuselab.toolkit import events
 
 x = torch.arange(4.0)
 
@@ -305,3 +309,18 @@ def test_odd_uses_of_objects_are_no_mistakes_of_ours(name):
     expected = outcome(inner)
     Pretender.asked = 0
     assert outcome(Captured(inner)) == expected
+
+
+def test_identity_of_tuples_and_views_that_exist_is_that_of_the_objects():
+    partial = functools.partial(len, ["a"])
+    twin = copy.copy(partial)
+    holder = types.SimpleNamespace(v=[(1, 2)], u=[(1, 2)])
+    holder.w = [holder.v[0]]
+
+    def f(p, q, h, x):
+        print("", end="")
+        return x + 1, p.args is q.args, p.keywords is q.keywords, h.v[0] is h.w[0], h.v[0] is h.u[0]
+
+    with events.Recorder() as recorder:
+        found = fuselab.compile(f, backend="eager")(partial, twin, holder, torch.ones(2))
+    assert found[1:] == f(partial, twin, holder, torch.ones(2))[1:] and not recorder.of(events.InternalFailure)

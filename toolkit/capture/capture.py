@@ -97,7 +97,7 @@ class Capture:
             _torch.quiet_fakes(),
             _without_collections(),
         ):
-            trace = Trace(record, self.dynamic)
+            trace = Trace(record, frame, self.dynamic)
             try:
                 with torch._C.DisableTorchFunctionSubclass():  # what the user's classes do is traced, not run
                     return self._trace_once(trace, frame)

@@ -205,13 +205,16 @@ class Operations:
     def is_same(self, left: VariableTracker, right: VariableTracker) -> bool:
         """`left is right`."""
         left, right = self.realize(left), self.realize(right)
-        try:
-            same = left is right or left.real() is right.real()
-        except NotConstant:
-            same = False
-        if left is not right and left.source is not None and right.source is not None and not _differ_anyway(left, right):
+        if left is right:
+            return True
+        if left.source is not None and right.source is not None and not _differ_anyway(left, right):
+            same = self.trace.object_at(left.source) is self.trace.object_at(right.source)
             self._assume_identity(left.source, right.source, same)
-        return same
+            return same
+        try:
+            return left.real() is right.real()
+        except NotConstant:
+            return False
 
     def is_one(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """`left is right`, asked by the program itself."""

@@ -31,6 +31,7 @@ from .state import TorchState
 
 if TYPE_CHECKING:
     from .breaks import BreakGraph
+    from .hook import FrameView
     from .interpreter import Interpreter
     from .record import CodeRecord
     from .variables.base import VariableTracker
@@ -63,8 +64,9 @@ def acts_at_its_end(kind: type) -> bool:
 class Trace:
     """One attempt. `record` is what is known of the top frame's code from earlier attempts and compilations."""
 
-    def __init__(self, record: CodeRecord, dynamic: bool | None) -> None:
+    def __init__(self, record: CodeRecord, frame: FrameView, dynamic: bool | None) -> None:
         self.record = record
+        self.frame: FrameView | None = frame
         self.dynamic = dynamic
         self.fake = shapes.fake_mode()
         line = weakref.WeakMethod(self.line)  # the environment outlives the trace, with the compiled code
@@ -91,6 +93,11 @@ class Trace:
         self.classes: set[type] = set()  # those whose attributes are guarded
         self.functions: dict[FunctionType, None] = {}  # those without a source whose code was run
 
+    def object_at(self, source: Source) -> Any:
+        """What is there as the frame starts."""
+        assert self.frame is not None
+        return source.fetch(self.frame)
+
     def check_lifetimes(self) -> None:
         """Objects that Python would end before the frame ends, or in it: raises BreakGraph or SkipFrame."""
         for generator in self.generators:
@@ -103,6 +110,7 @@ class Trace:
 
     def release(self) -> None:
         """Let go of the objects of the traced program: they must not live longer than they would."""
+        self.frame = None
         self.stack.clear()
         for activation in list(self.activations):
             activation.let_go()

@@ -29,6 +29,7 @@ class PartialVariable(VariableTracker):
     def __init__(self, function: VariableTracker, args: Args, kwargs: Kwargs, source: Source | None = None) -> None:
         super().__init__(source)
         self.function, self.args, self.kwargs = function, list(args), dict(kwargs)
+        self.shown: dict[str, VariableTracker] = {}  # the tuple and the dict that the program has asked for
 
     def python_type(self) -> type:
         return functools.partial
@@ -45,10 +46,8 @@ class PartialVariable(VariableTracker):
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         if name == "func":
             return self.function
-        if name == "args":
-            return TupleVariable(self.args)
-        if name == "keywords":
-            return dict_of(tx, self.kwargs)
+        if name in ("args", "keywords"):
+            return self.shown.get(name) or self.shown.setdefault(name, self._shown(tx, name))
         if name == "__call__":
             return self
         stored = tx.effects.load_attr(self, name)
@@ -57,6 +56,12 @@ class PartialVariable(VariableTracker):
         if self.source is None and not hasattr(functools.partial, name):
             tx.raise_error(AttributeError, f"'functools.partial' object has no attribute '{name}'")
         return super().get_attr(tx, name)
+
+    def _shown(self, tx: Interpreter, name: str) -> VariableTracker:
+        if self.source is not None:
+            source = AttrSource(self.source, name)
+            return tx.realize(tx.wrap(tx.trace.object_at(source), source))
+        return TupleVariable(self.args) if name == "args" else dict_of(tx, self.kwargs)
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
         tx.effects.store_attr(self, name, tx.realize(value))
