@@ -38,6 +38,8 @@ PROGRAMS = {
     "extremes": (lambda x: (x.argmax(-1), x.amin(0), x.var(-1), (x > 0).any(-1)), (33, 65)),
     "long extremes": (lambda x: (x.argmax(-1), x.var(-1), x.cumsum(-1)), (3, 9000)),
     "bisection": (lambda x, y: torch.logical_xor(torch.bucketize(x, y) > 1, y[0] > 0), (33,), (65,)),
+    "a row's number, in the loop and after it": (lambda x, y: (x - y[:, None]).relu().sum(-1) * y.rsqrt(), (33, 65), (33,)),
+    "a float for an integer": (lambda x: torch.linspace(-2.5, 3, 1, dtype=torch.int64) + x.long(), (5,)),
     "gather": (lambda x: x[(x[:, 0] > 0).long()] % 0.7 + torch.tanh(x) ** 1.5, (33, 65)),
 }
 

@@ -71,6 +71,7 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
         self.count: Counter[str] = Counter()
         self.at: dict[tuple[str, Expr, bool], sympy.Symbol] = {}
         self.blocks = {"x", "r", "xmask", "rmask", *(v.name for v, _ in self.ranges)}  # names of what has a block's shape
+        self.rows = {"x", "xmask", *(v.name for v, _ in self.ranges if v.name.startswith("x"))}  # those of shape [XBLOCK, 1]
         self.whole: list[str] = []  # blocks that divide their range, and have no mask
         self.extra: list[str] = []  # conditions of the masked bodies around
         self.inside_loop = self.asserts = self.again = False
@@ -202,8 +203,10 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
 
     def _assigned(self, name: str, value: Written) -> Written:
         self.statement(f"{name} = {value.text}")
-        if not self.blocks.isdisjoint(re.findall(r"\w+", value.text)):
+        of_blocks = self.blocks.intersection(re.findall(r"\w+", value.text))
+        if of_blocks:
             self.blocks.add(name)
+            self.rows |= {name} if of_blocks <= self.rows else set()
         return Written(name, value.dtype)
 
     def named_as(self, name: str, value: Written) -> Written:
@@ -227,7 +230,8 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
         return self.known[key]
 
     def _loaded(self, name: str, index: Expr) -> Written:
-        dtype, mask = self.dtypes[name], self.mask()
+        row = all(s.name in self.rows or s.name not in self.blocks for s in index.free_symbols)
+        dtype, mask = self.dtypes[name], self.mask("outer" if row else "")
         text = f"tl.load({self._place(name, index)}{f', {mask}, other=0' if mask else ''})"
         if dtype is torch.bool:
             text = f"{text}.to(tl.int1)"

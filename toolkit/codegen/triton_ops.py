@@ -56,7 +56,10 @@ def call(name: str, *args: Written, dtype: torch.dtype | None = None) -> Written
 
 def cast(x: Written, dtype: torch.dtype) -> Written:
     if x.constant is not None:
-        return Written(f"tl.full([], {x.text}, {TYPES[dtype]})", dtype, UNARY)
+        itself = isinstance(x.constant, float) and dtype not in FLOATS  # tl.full takes no float for an integer
+        return Written(
+            f"tl.full([], {x.text}, {TYPES[x.dtype if itself else dtype]}){f'.to({TYPES[dtype]})' if itself else ''}", dtype, UNARY
+        )
     return Written(f"{x.at(UNARY)}.to({TYPES[dtype]})", dtype, UNARY)
 
 
