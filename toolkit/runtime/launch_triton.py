@@ -10,9 +10,11 @@ import dataclasses
 import functools
 import hashlib
 import linecache
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -26,6 +28,8 @@ from ..loops.ops import OUT_OF_BOUNDS
 from . import autotune
 
 Launch = Callable[..., Any]
+AT_ONCE = 8  # kernels that are compiled at the same time
+ANY_SIZE = 7  # a size that Triton makes no special kernel for
 INTERPRETED_BLOCK = 1 << 14  # elements of a program under the interpreter, where a program costs more than its elements
 
 
@@ -37,10 +41,12 @@ def load(kernels: Sequence[Kernel], prelude: str) -> dict[str, Launch]:
     try:
         space = _executed(text)
         launches = {k.name: _launcher(k, space[k.name]) for k in kernels}
+        if not interpreted():
+            _compile_all(kernels, space)
     except NoTriton as error:
         emit(KernelFailed(names=names, backend="triton", error=str(error), source=text))
         raise
-    except (SyntaxError, NameError, KeyError, ValueError) as error:
+    except Exception as error:  # Triton's compiler raises of many kinds
         emit(KernelFailed(names=names, backend="triton", error=str(error), source=text))
         raise KernelBuildFailed(f"Triton refused {', '.join(names)}: {error}", source=text, output=str(error)) from error
     emit(KernelBuilt(names=names, backend="triton", cached=False, seconds=time.perf_counter() - start))
@@ -63,6 +69,21 @@ def _executed(text: str) -> dict[str, Any]:
     if interpreted():
         space["libdevice"] = _numpy_math()
     return space
+
+
+def _compile_all(kernels: Sequence[Kernel], functions: dict[str, Any]) -> None:
+    """Every kernel compiled side by side for aligned tensors: what Triton refuses is known before anything has run, and a first launch
+    finds its kernel made."""
+    device = torch.cuda.current_device()
+
+    def compiled(kernel: Kernel) -> None:
+        torch.cuda.set_device(device)  # a thread's own
+        kinds = [ANY_SIZE if a.is_size else a.dtype for a in kernel.signature]
+        functions[kernel.name].warmup(*kinds, grid=(1,), **kernel.launch["blocks"], num_warps=int(kernel.launch["warps"]))
+
+    with ThreadPoolExecutor(min(len(kernels), os.cpu_count() or 1, AT_ONCE)) as pool:
+        for job in [pool.submit(compiled, k) for k in kernels]:
+            job.result()
 
 
 @functools.cache
