@@ -51,6 +51,25 @@ from torch.utils.weak import WeakIdKeyDictionary  # keyed by the object itself: 
 # leaves an autograd.Function could not be changed in place). A third of no_grad's price.
 below_autograd = torch._C._AutoDispatchBelowADInplaceOrView
 
+
+class _BelowModes:
+    """`below_autograd`, and out of the sight of torch function modes. A default device is one: each call would go through Python."""
+
+    def __enter__(self) -> None:
+        self.contexts = torch._C.DisableTorchFunction(), below_autograd()
+        for c in self.contexts:
+            c.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for c in reversed(self.contexts):
+            c.__exit__(*error)
+
+
+def below() -> Any:
+    """What a compiled graph runs in."""
+    return _BelowModes() if torch._C._len_torch_function_stack() else below_autograd()
+
+
 _VALIDATOR = "torch.fx.experimental.validator"
 
 
@@ -318,6 +337,16 @@ torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
 torch_dispatch_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
 
 
+def default_device() -> Any:
+    """The innermost default device, with the GPU that is current if it names none. torch.get_default_device makes a tensor to learn that."""
+    for i in reversed(range(torch_function_depth())):
+        mode = torch._C._get_function_stack_at(i)
+        if isinstance(mode, DeviceContext):
+            device = mode.device
+            return (device, torch.cuda.current_device()) if device.type == "cuda" and device.index is None else device
+    return None
+
+
 def obstacle() -> str:
     """What is active around the caller that wants to see every operation, so that nothing may be compiled now; "" if nothing.
 
@@ -405,7 +434,9 @@ __all__ = [
     "ValueRanges",
     "WeakIdKeyDictionary",
     "associative_scan",
+    "below",
     "below_autograd",
+    "default_device",
     "device_constructors",
     "fake_settings",
     "free_unbacked_symbols",

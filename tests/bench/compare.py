@@ -79,14 +79,19 @@ def timed(call: Callable[[], Any], repeats: int, device: str) -> float:
     return (time.perf_counter() - start) / repeats * 1e3
 
 
+def built(name: str, device: str) -> tuple[Any, tuple[Any, ...]]:
+    """The case on the device. A default device stays in force only while it is made: every call of torch would go through Python."""
+    with torch.device(device):
+        fn, make_args = BUILDERS[name]()
+        return fn, make_args()
+
+
 def steady(name: str, device: str, training: bool, rounds: int, options: dict[str, Any]) -> dict[str, Any]:
     """Medians in ms of `rounds` interleaved rounds of each variant."""
     torch.manual_seed(0)
-    torch.set_default_device(device)
-    fn, make_args = BUILDERS[name]()
+    fn, args = built(name, device)
     if training and isinstance(fn, torch.nn.Module):
         fn.train()
-    args = make_args()
     calls = {v: step(compiled(v, fn, options), training) for v in VARIANTS}
     check(calls, args, training)
     loops = {}
@@ -114,9 +119,7 @@ def check(calls: dict[str, Callable[..., Any]], args: tuple[Any, ...], training:
 
 def first_call(name: str, device: str, variant: str, options: dict[str, Any]) -> dict[str, float]:
     """Seconds from a built case to its first result, in this (new) process; peak memory in MB."""
-    torch.set_default_device(device)
-    fn, make_args = BUILDERS[name]()
-    args = make_args()
+    fn, args = built(name, device)
     with torch.no_grad():
         fn(*args)
         synchronize(device)
@@ -136,6 +139,12 @@ def in_new_process(work: list[str], folder: str | None = None) -> Any:
     if done.returncode:
         return {"error": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}"}
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def told(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The row, printed as soon as it is known: a run that is ended has not been in vain."""
+    print(name, row.get("error") or {v: round(row[v], 3) for v in VARIANTS}, file=sys.stderr, flush=True)
+    return row
 
 
 def cold_and_warm(name: str, device: str, options: str) -> dict[str, Any]:
@@ -257,7 +266,7 @@ def main() -> None:
     for kind, wanted, known in (("steady", a.steady, cases.INFERENCE), ("training", a.training, cases.TRAINING)):
         if wanted or everything:
             names = chosen or [f.__name__ for f in known]
-            found[kind] = {n: in_new_process(["--one", kind, "--cases", n, *common]) for n in names}
+            found[kind] = {n: told(n, in_new_process(["--one", kind, "--cases", n, *common])) for n in names}
             print("\n" + table_of_steady(found[kind], "inference" if kind == "steady" else kind), flush=True)
     if a.cold or everything:
         found["cold"] = {n: cold_and_warm(n, a.device, a.options) for n in chosen or [f.__name__ for f in cases.COLD]}

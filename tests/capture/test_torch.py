@@ -5,6 +5,7 @@ import functools
 
 import pytest
 import torch
+from torch.utils._device import DeviceContext
 import torch.nn.functional as F
 from eager import Captured, check
 from torch import Tensor
@@ -239,3 +240,16 @@ def test_what_torch_says_inside_a_block_that_changes_it_needs_no_second_capture(
     with torch.no_grad():
         assert torch.equal(compiled(x), fn(x))
     assert len(compiled.graphs) == 2
+
+
+def test_under_a_default_device_compiled_code_calls_nothing_through_it(monkeypatch):
+    f, x = fuselab.compile(lambda x: (x.sin() + torch.ones(3)).cumsum(0) @ x, backend="cpp"), torch.randn(3)
+    torch.set_default_device("cpu")
+    try:
+        expected, seen = f(x), []
+        monkeypatch.setattr(DeviceContext, "__torch_function__", lambda self, func, *rest: seen.append(func))
+        found = f(x)
+    finally:
+        monkeypatch.undo()
+        torch.set_default_device(None)
+    assert not seen and torch.equal(found, expected)

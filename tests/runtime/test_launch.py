@@ -11,7 +11,7 @@ import torch
 
 from fuselab.toolkit.errors import UnknownKernel
 from fuselab.toolkit.runtime import build_cpp
-from fuselab.toolkit.runtime._launch import launcher
+from fuselab.toolkit.runtime._launch import fire, launcher
 from fuselab.toolkit.runtime.artifact import settled
 
 from ..codegen.compiled import compiled
@@ -135,3 +135,43 @@ def test_many_kernels_are_built_in_several_units():
     assert len({build_cpp.shape(k) for k in made.program.kernels.values()}) > 32
     for got, want in zip(made.run(x, w), fn(x, w), strict=True):
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-3)
+
+
+class Driver:
+    """Stands for cuLaunchKernel: notes what it was called with."""
+
+    KINDS = (*[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p)
+
+    def __init__(self, result=0):
+        self.seen, self.result = None, result
+        self.function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *self.KINDS)(self.launch)
+        self.address = ctypes.cast(self.function, ctypes.c_void_p).value
+
+    def launch(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, params, extra):
+        kinds = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+        values = [ctypes.cast(params[i], ctypes.POINTER(k))[0] for i, k in enumerate(kinds)]
+        self.seen = kernel, (gx, gy, gz), (bx, by, bz), shared, stream, values
+        return self.result
+
+
+def test_a_gpu_kernel_is_given_to_the_driver_with_its_arguments_in_order():
+    driver, x = Driver(), torch.ones(3)
+    run = fire(driver.address, 77, b"pi-l", 128, 4096, "k", driver)
+    assert run(9, 55, x, -5, 1, 2**40) == 0
+    assert driver.seen == (77, (9, 1, 1), (128, 1, 1), 4096, 55, [x.data_ptr(), -5, 2**40, None, None])
+
+
+def test_what_the_driver_answers_comes_back():
+    driver = Driver(201)
+    assert fire(driver.address, 77, b"pil", 32, 0, "k", driver)(1, 0, torch.ones(1), 2, 3) == 201
+
+
+def test_a_gpu_kernel_with_other_arguments_than_it_takes_raises():
+    driver = Driver()
+    run = fire(driver.address, 77, b"pi", 32, 0, "k", driver)
+    with pytest.raises(TypeError, match="k takes blocks, a stream and 2 arguments"):
+        run(1, 0, torch.ones(1))
+    with pytest.raises(OverflowError):
+        run(1, 0, torch.ones(1), 2**70)
+    with pytest.raises(ValueError, match="no kernel"):
+        fire(driver.address, 0, b"", 32, 0, "k")

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from .. import events, options
-from .._torch import below_autograd
+from .._torch import below
 from ..errors import FuselabError
 from .again import Again
 from .freezing import Frozen
@@ -41,7 +41,7 @@ def bind_inference(plan: Plan, run: Compiled, frozen: Frozen | None = None) -> C
     if _is_direct(plan) and frozen is None:
 
         def direct(*inputs: Any) -> list[Any]:
-            with below_autograd():
+            with below():
                 return list(run(list(inputs)))
 
         return direct
@@ -49,7 +49,7 @@ def bind_inference(plan: Plan, run: Compiled, frozen: Frozen | None = None) -> C
 
     def call(*inputs: Any) -> list[Any]:
         kept = () if frozen is None else frozen(inputs)
-        with below_autograd():
+        with below():
             values = run([*inputs, *kept])
         return finish(inputs, values)
 
@@ -199,7 +199,7 @@ class _Boundary(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, training: Training, *inputs: Any) -> tuple[Any, ...]:
         torch._C._set_grad_enabled(True)  # else mkldnn's LSTM does not keep what its backward needs; off again on return
-        with below_autograd():
+        with below():
             results = training.forward(list(inputs))
         kept = [inputs[i] if kind == "input" else results[i] for kind, i in training.saved]
         ctx.training, ctx.numbers = training, kept[: training.numbers]
@@ -219,7 +219,7 @@ class _Boundary(torch.autograd.Function):
         if inputs is not None:
             return _gradients_again(training, inputs, grads)
         tangents = [_incoming(grads[k], t, ctx, n) for n, (k, t) in enumerate(training.tangents)]
-        with below_autograd():
+        with below():
             gradients = training.backward([*ctx.numbers, *saved], tangents, [t for _, t in training.tangents])
         if torch.is_grad_enabled():  # create_graph=True: a further derivative must not come out as zero
             gradients = _Once.apply(len(gradients), *gradients, *grads, *saved)

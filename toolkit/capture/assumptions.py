@@ -110,7 +110,7 @@ class Answer:
 # The questions that every graph, or many, depend on, in the user's words.
 STATE_NAMES: dict[Callable[..., Any], str] = {
     torch.is_grad_enabled: "grad mode", torch.is_inference_mode_enabled: "inference mode", torch.get_default_dtype: "default dtype",
-    torch.get_default_device: "default device", torch.get_num_threads: "threads",
+    torch.get_default_device: "default device", _torch.default_device: "default device", torch.get_num_threads: "threads",
     torch.are_deterministic_algorithms_enabled: "deterministic algorithms",
     torch.get_float32_matmul_precision: "float32 matmul precision",
     _torch.torch_function_depth: "torch function modes", _torch.torch_dispatch_depth: "torch dispatch modes",

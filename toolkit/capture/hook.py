@@ -292,7 +292,7 @@ def _guard_modes(guards: GuardSet) -> None:
     depth = Answer.to(_torch.torch_function_depth)
     guards.add(Guard(GuardKind.STATE, None, depth))
     if depth.value:
-        guards.add(Guard(GuardKind.STATE, None, Answer.to(torch.get_default_device)))
+        guards.add(Guard(GuardKind.STATE, None, Answer.to(_torch.default_device)))
     if not any(g.kind is GuardKind.TENSOR_MATCH for g in guards):
         guards.add(Guard(GuardKind.STATE, None, Answer(_torch.torch_dispatch_depth, 0)))
 

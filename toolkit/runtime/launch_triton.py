@@ -26,6 +26,7 @@ from ..errors import KernelBuildFailed, NoTriton
 from ..events import KernelBuilt, KernelFailed, emit
 from ..loops.ops import OUT_OF_BOUNDS
 from . import autotune
+from .fire import fire_of
 
 Launch = Callable[..., Any]
 AT_ONCE = 8  # kernels that are compiled at the same time
@@ -196,7 +197,7 @@ def _launcher(kernel: Kernel, function: Any) -> Launch:
 
 def _compiling(kernel: Kernel, function: Any, numel: Callable[..., int], blocks: dict[str, int], warps: int) -> Launch:
     """The first launch of each kind of arguments (aligned or not, sizes divisible or one) goes through Triton's front door, which
-    compiles; later ones straight to the compiled kernel's launcher."""
+    compiles; later ones straight to the driver."""
     looked_at = [i for i, a in enumerate(kernel.signature) if a.kind != "out"]  # what the wrapper allocates is aligned
     known: dict[Any, Any] = {}
     host = frozenset(kernel.launch.get("host", ()))  # numbers that lie in the CPU's memory
@@ -218,10 +219,12 @@ def _compiling(kernel: Kernel, function: Any, numel: Callable[..., int], blocks:
         found = known.get(key)
         if found is None:
             config = autotune.fastest(kernel, through_front_door, args) if tuned else (blocks, warps)
-            known[key] = through_front_door(config, args), config[0]["XBLOCK"], tuple(config[0].values())
+            known[key] = fire_of(through_front_door(config, args), tuple(config[0].values())), config
             return
-        made, block, values = found
-        made.run((n + block - 1) // block, 1, 1, stream_of(device), made.function, made.packed_metadata, None, None, None, *args, *values)
+        fire, config = found
+        block = config[0]["XBLOCK"]
+        if fire((n + block - 1) // block, stream_of(device), *args):
+            through_front_door(config, args)  # a thread without a context: Triton makes it; of other errors it tells
 
     return launch
 
