@@ -3,7 +3,7 @@
 from .magics import load_ipython_extension, unload_ipython_extension
 from .toolkit.driver import (
     allow_in_graph,
-    compile,  # noqa: A004
+    compile,
     disable,
     explain,
     graph_break,

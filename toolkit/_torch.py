@@ -338,7 +338,7 @@ torch_dispatch_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
 
 
 def default_device() -> Any:
-    """The innermost default device, with the GPU that is current if it names none. torch.get_default_device makes a tensor to learn that."""
+    """The innermost default device, with the GPU that is current if it names none. torch's own reader makes a tensor to learn that."""
     for i in reversed(range(torch_function_depth())):
         mode = torch._C._get_function_stack_at(i)
         if isinstance(mode, DeviceContext):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from fuselab.toolkit.runtime.launch_triton import _kind
 
 

@@ -18,8 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import torch
-
 from .. import _torch, options
 from ..errors import InternalError, RecompileLimit, Unsupported, UsageError
 from ..events import (

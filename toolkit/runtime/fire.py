@@ -1,4 +1,4 @@
-"""A compiled Triton kernel launched by the driver's own function, without the Python and the questions to the driver that Triton's launcher costs."""
+"""A compiled Triton kernel launched by the driver itself: Triton's own launcher goes through Python, and asks about each tensor."""
 
 from __future__ import annotations
 
