@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import gc
@@ -265,8 +266,10 @@ def test_frames_of_libraries_are_skipped_and_what_they_call_is_seen():
     def key(x):
         return -x
 
+    pair = collections.namedtuple("pair", "a b")
+
     def outer(values):
-        return sorted(values, key=key), torch.nn.functional.relu(torch.ones(1)), traceback.format_list([])
+        return sorted(values, key=key), torch.nn.functional.relu(torch.ones(1)), traceback.format_list([]), pair(1, 2)
 
     f = compile_with(as_is, outer)
     assert f([1, 2])[0] == [2, 1]

@@ -60,7 +60,7 @@ def _is_compute_of_torch(code: types.CodeType) -> bool:
 
 def _is_library_module(name: object) -> bool:
     top = name.partition(".")[0] if name.__class__ is str else ""  # calls no built-in, as all of a verdict
-    return top in _LIBRARIES or top == "fuselab" or (top in sys.stdlib_module_names and top != "__main__")
+    return top in _LIBRARIES or top == "fuselab" or top[:11] == "namedtuple_" or (top in sys.stdlib_module_names and top != "__main__")
 
 
 @cache
