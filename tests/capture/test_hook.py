@@ -267,9 +267,10 @@ def test_frames_of_libraries_are_skipped_and_what_they_call_is_seen():
         return -x
 
     pair = collections.namedtuple("pair", "a b")
+    point = dataclasses.make_dataclass("point", ["x", "y"])
 
     def outer(values):
-        return sorted(values, key=key), torch.nn.functional.relu(torch.ones(1)), traceback.format_list([]), pair(1, 2)
+        return sorted(values, key=key), torch.nn.functional.relu(torch.ones(1)), traceback.format_list([]), pair(1, 2), point(1, 2)
 
     f = compile_with(as_is, outer)
     assert f([1, 2])[0] == [2, 1]

@@ -41,7 +41,7 @@ def verdict(code: types.CodeType, namespace: dict[str, Any] | None = None) -> in
         return OFF
     if code.co_flags & _GENERATORS:
         return AS_IS
-    if code.co_filename.startswith("<") and _is_library_module((namespace or {}).get("__name__")):
+    if code.co_filename.startswith("<") and _is_written_by_a_library(code, (namespace or {}).get("__name__")):
         return AS_IS
     return AS_IS if is_library(code.co_filename) and not _is_compute_of_torch(code) else CAPTURED
 
@@ -58,9 +58,15 @@ def _is_compute_of_torch(code: types.CodeType) -> bool:
     return path.startswith(_OPTIMIZERS) and not path.startswith(_MACHINERY) and not code.co_name.startswith("__")
 
 
+def _is_written_by_a_library(code: types.CodeType, module: object) -> bool:
+    """`__new__` of a named tuple, in a module of its own; `__init__` of a dataclass, in the user's; and all of a library's."""
+    of_a_dataclass = code.co_filename == "<string>" and code.co_qualname.startswith("__create_fn__.")
+    return of_a_dataclass or (module.__class__ is str and module[:11] == "namedtuple_") or _is_library_module(module)  # type: ignore[index]
+
+
 def _is_library_module(name: object) -> bool:
     top = name.partition(".")[0] if name.__class__ is str else ""  # calls no built-in, as all of a verdict
-    return top in _LIBRARIES or top == "fuselab" or top[:11] == "namedtuple_" or (top in sys.stdlib_module_names and top != "__main__")
+    return top in _LIBRARIES or top == "fuselab" or (top in sys.stdlib_module_names and top != "__main__")
 
 
 @cache
