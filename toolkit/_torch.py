@@ -296,6 +296,12 @@ def autocast_state(device_type: str) -> tuple[bool, torch.dtype]:
     return torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
 
 
+@functools.cache
+def numpy_of_torch() -> Any:
+    """torch's rendering of numpy: its functions over arrays that hold tensors. What numpy calls in a graph become; it has no public name."""
+    return importlib.import_module("torch._numpy")
+
+
 def transform_active() -> bool:
     """Is a transform of torch.func (grad, vmap, ...) running? Its levels are a stack in C without a public name."""
     return torch._C._functorch.peek_interpreter_stack() is not None

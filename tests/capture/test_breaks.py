@@ -191,3 +191,53 @@ def test_a_decision_about_a_size_that_only_data_knows_breaks_and_goes_on():
     for given in (torch.rand(10, 4), -torch.rand(10, 4), torch.rand(10, 4) - 0.5, torch.rand(5, 4) + 1):
         assert same(captured(given), fn(given))
     assert set(captured.breaks) == {"data-dependent-value"}
+
+
+def _until_wrong():
+    try:
+        yield from range(100)
+    except ValueError:
+        return
+
+
+def _noting(box):
+    try:
+        while True:
+            yield 1
+    finally:
+        box.append("closed")
+
+
+def test_a_generator_whose_end_does_nothing_may_stand_still():
+    def fn(x):
+        for a, b in zip([1, 2, 3], _until_wrong()):  # noqa: B905
+            x = x * a + b
+        return x
+
+    def noted(x):
+        box = []
+        for a, b in zip([1, 2, 3], _noting(box)):  # noqa: B905
+            x = x * a + b
+        return x, box
+
+    check(fn, torch.ones(3))
+    check(noted, torch.ones(3), graphs=None, breaks=None)
+
+
+def test_a_frame_that_raises_without_tensors_runs_as_it_is():
+    def missing(config):
+        return config["size"]
+
+    def fn(x, config):
+        try:
+            size = missing(config)
+        except KeyError:
+            size = 2
+        print(end="")
+        return x * size
+
+    def raises(config):
+        raise ValueError(config)
+
+    assert check(raises, 3, graphs=0).breaks == []
+    check(fn, torch.ones(3), {}, graphs=1, breaks=1)

@@ -37,6 +37,12 @@ from .variables.overriding import is_function_tensor, plain_calls
 
 MOST_ATTEMPTS = 200
 
+
+
+class RaisesPlainly(Exception):
+    """The frame ends with an exception of the traced program's and did nothing with tensors before."""
+
+
 CompileGraph = Callable[[torch.fx.GraphModule, list[Any]], Compiled]
 
 
@@ -118,6 +124,8 @@ class Capture:
                 ending.returns(value)
             else:
                 ending.breaks()
+        except RaisesPlainly:
+            return _plain(trace, frame)
         except BreakGraph as broken:
             trace.locate(broken)
             raise
@@ -151,6 +159,8 @@ class Capture:
         except (RecursionError, MemoryError) as error:
             raise BreakGraph("recursion", f"tracing ends in a {type(error).__name__}") from error
         except Observed as error:
+            if not trace.graph.has_tensors():
+                raise RaisesPlainly from None
             raise BreakGraph("exception", f"{error.variable.python_type().__name__} is raised", at=trace.raised_at) from error
         finally:
             if not trace.stack:

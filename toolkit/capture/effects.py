@@ -33,6 +33,7 @@ class Effects:
         self.globals: dict[tuple[int, str], VariableTracker] = {}
         self.global_dicts: dict[int, dict[str, Any]] = {}
         self.count = 0  # how often something that existed before was changed
+        self.stores = 0  # how often anything was
 
     # -- identity ---------------------------------------------------------------------------------------------------
 
@@ -53,6 +54,7 @@ class Effects:
 
     def change(self, variable: VariableTracker) -> None:
         """`variable` (list, dict, set, cell, iterator, ...) was changed in place. Call it before or after the change, each time."""
+        self.stores += 1
         if variable.source is not None:
             self.touched.setdefault(variable)
             self.count += 1
@@ -83,6 +85,7 @@ class Effects:
 
     def store_global(self, namespace: dict[str, Any], name: str, value: VariableTracker) -> None:
         self.count += 1
+        self.stores += 1
         self.global_dicts[id(namespace)] = namespace
         self.globals[id(namespace), name] = value
 
@@ -93,6 +96,7 @@ class Effects:
         """Call `function(*args)`, with these very objects, after the changes are replayed."""
         self.calls.append((function, args))
         self.count += 1
+        self.stores += 1
 
     def any(self) -> bool:
         """Is there anything to replay?"""

@@ -28,6 +28,7 @@ from .resume import original_of
 from .skipfiles import CAPTURED, verdict
 from .source import ConstSource, SizeSource, Source, StrideSource
 from .state import TorchState
+from .variables.arrays import KnownArrays
 
 if TYPE_CHECKING:
     from .breaks import BreakGraph
@@ -78,6 +79,7 @@ class Trace:
         self.stack: list[Interpreter] = []
         self.activations: weakref.WeakSet[Interpreter] = weakref.WeakSet()  # all of them, ended ones too
         self.steps = 0
+        self.arrays = KnownArrays()
         self.numbers: dict[Source, VariableTracker] = {}  # numbers that are inputs of the graph
         self.raised_at: int | None = None  # the step of the top frame where the exception that is on its way was raised
         self.resumes: list[CodeType] = []
@@ -118,6 +120,7 @@ class Trace:
         self.generators.clear()
         self.weakly.clear()
         self.modes.clear()
+        self.arrays = KnownArrays()
         self.effects = Effects()
         self.graph = GraphBuilder(self)
         self.graph.trace = None  # type: ignore[assignment]

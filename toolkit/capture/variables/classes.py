@@ -141,9 +141,9 @@ class ClassVariable(VariableTracker):
         return instantiate(tx, self, args, kwargs)
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
-        if op not in ("==", "!=") or not _inherits(type(self.cls), "__eq__", type):
-            return None
-        return tx.wrap_constant((other is self) == (op == "=="))
+        if op not in ("==", "!=") or other is not self or not _inherits(type(self.cls), "__eq__", type):
+            return None  # of two, the other one is asked too
+        return tx.wrap_constant(op == "==")
 
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
         """`int | str`."""

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..breaks import BreakGraph, Observed
+from ..breaks import LEAVING, BreakGraph, Observed, Restart
+from ..state import TorchState
 from .base import Args, Kwargs, VariableTracker
 from .exceptions import as_instance, stop_as_runtime_error
 from .iterators import IteratorVariable
@@ -44,9 +45,20 @@ class GeneratorVariable(IteratorVariable):
 
     def check_ended(self) -> None:
         """Python closes a generator when nobody holds it any more, which runs its `finally` and `with` blocks: breaks the graph where it
-        was made, if it stands in one."""
-        if self.state == inspect.GEN_SUSPENDED and _is_guarded(self.child):
+        was made, if it stands in one and closing it does anything. (Where it does nothing, it does not matter when that happens.)"""
+        if self.state == inspect.GEN_SUSPENDED and _is_guarded(self.child) and not self._closes_quietly():
             raise BreakGraph("generator", f"{self.describe()} stands in a try or with block at the end of the graph", at=self.born)
+
+    def _closes_quietly(self) -> bool:
+        trace = self.child.trace
+        before = trace.effects.stores, len(trace.graph.fx.nodes), TorchState.now()
+        try:
+            self.close(trace.top)
+        except Restart:
+            raise
+        except LEAVING:
+            return False
+        return before == (trace.effects.stores, len(trace.graph.fx.nodes), TorchState.now())
 
     # -- running ------------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ def handlers() -> tuple[Handler, ...]:
     """In the order in which they are asked. (Here and not above: trackers import this module.)"""
     from ..torch_calls import wrap_torch
     from . import (  # noqa: F401  their rules
+        arrays,
         autograd,
         builtins,
         classes,
@@ -68,6 +69,7 @@ def handlers() -> tuple[Handler, ...]:
     return (
         constant.wrap_constant_value,
         numpy_values.wrap_numpy,
+        arrays.wrap_array,
         tensor.wrap_tensor,
         containers.wrap_sequence,
         namespaces.wrap_globals,
