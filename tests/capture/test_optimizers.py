@@ -91,3 +91,49 @@ def test_a_step_is_one_graph_where_the_peer_has_patched_optimizers():
     """)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.split()[1] == "0"
+
+
+SCHEDULED = [
+    (torch.optim.SGD, {}), (torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.1, "nesterov": True, "foreach": True}),
+    (torch.optim.Adam, {}), (torch.optim.AdamW, {"foreach": True, "amsgrad": True}), (torch.optim.RMSprop, {"momentum": 0.5}),
+    (torch.optim.Adagrad, {}), (torch.optim.NAdam, {}), (torch.optim.Adamax, {}), (torch.optim.Adadelta, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "settings"), SCHEDULED, ids=lambda v: v.__name__ if isinstance(v, type) else "_".join(v))
+def test_a_schedule_of_the_learning_rate_makes_no_version_a_step(kind, settings):
+    def run(compiler):
+        torch.manual_seed(0)
+        weights = [torch.nn.Parameter(torch.randn(3, 4)), torch.nn.Parameter(torch.randn(4))]
+        optimizer = kind(weights, lr=0.1, **settings)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.7)
+
+        def step(x):
+            for weight in weights:
+                weight.grad = x.sum(0).expand_as(weight) * 1
+            optimizer.step()
+            return x.sum()
+
+        step = compiler(step)
+        for n in range(7):
+            step(torch.full((3, 4), 1.0 + n))
+            schedule.step()
+        return step, weights
+
+    _, expected = run(lambda f: f)
+    step, found = run(lambda f: fuselab.compile(f, backend="aot_eager"))
+    torch.testing.assert_close(found, expected)
+    assert len(step.graphs) <= 3 and not step.breaks  # without state, with state, with a rate that varies
+
+
+def test_a_float_that_varies_stands_beside_tensors():
+    def plain(x, f):
+        scaled = x.add(x, alpha=f), x.addcmul(x, x, value=-f)
+        return x.mul(f), torch.add(x, f), *scaled, f / x.sum(), x.sum() * f, x.clone().div_(f)
+
+    captured = Captured(plain)
+    for f in (0.5, 0.25, 0.3, 0.7, 0.9):
+        for x in (torch.randn(3), torch.randn(3, dtype=torch.float64)):
+            found, expected = captured(x, f), plain(x, f)
+            torch.testing.assert_close(found, expected)
+    assert len(captured.graphs) <= 4

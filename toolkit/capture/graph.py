@@ -109,8 +109,10 @@ class GraphBuilder:
 
     def _call(self, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         tx = self.trace.current
-        in_args = tuple(tx.realize(a).proxy(tx) for a in args)
-        in_kwargs = {k: tx.realize(v).proxy(tx) for k, v in kwargs.items()}
+        args, kwargs = [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()}
+        if self.trace.record.floats:
+            args, kwargs = self._floats_as_tensors(target, args, kwargs)
+        in_args, in_kwargs = tuple(a.proxy(tx) for a in args), {k: v.proxy(tx) for k, v in kwargs.items()}
         if self.trace.devices and in_kwargs.get("device") is None and target in _torch.device_constructors():
             in_kwargs["device"] = self.trace.devices[-1][0]
         example = self._run(kind, target, in_args, in_kwargs)
@@ -152,6 +154,11 @@ class GraphBuilder:
         for tensor, version in self.unwatched:
             if tensor.example._version != version and any(_is_differentiable(user) for user in tensor.node.users):
                 raise SkipFrame(f"{tensor.describe()}.data is changed in place after gradients were asked for")
+
+    def _floats_as_tensors(self, target: Any, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+        from .variables.scalars import arguments_as_tensors
+
+        return arguments_as_tensors(self.trace.current, target, args, kwargs)
 
     def result(self, node: torch.fx.Node, example: Any) -> VariableTracker:
         """The tracker of a node's value; parts of tuples become getitem nodes."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _EXACT = {operator.add: operator.add, operator.sub: operator.sub, operator.mul: operator.mul, operator.iadd: operator.add,
 operator.isub: operator.sub,
           operator.imul: operator.mul}  # fmt: skip
+_WIDE = (torch.float32, torch.float64)
 _BESIDE_TENSORS = frozenset((*_EXACT, operator.truediv, operator.itruediv))
 
 
@@ -62,6 +63,16 @@ class FloatVariable(VariableTracker):
         tx.trace.record.specialised.update(root.text() for root, _ in self.roots)
         raise Restart
 
+    def beside(self, tx: Interpreter, other: TensorVariable) -> TensorVariable | None:
+        """The tensor that means, in arithmetic with `other`, what the number means; None: there is none."""
+        if _takes_scalars(other):
+            return self.tensor
+        if other.example.dim() or other.example.dtype not in _WIDE:
+            return None
+        made = tx.graph.call_method("to", [self.tensor, tx.wrap_constant(other.example.dtype)])
+        assert isinstance(made, TensorVariable)
+        return made
+
     # -- arithmetic -----------------------------------------------------------------------------------------------------------
 
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
@@ -72,9 +83,10 @@ class FloatVariable(VariableTracker):
 
     def _apply(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker, swapped: bool) -> VariableTracker | None:
         if isinstance(other, TensorVariable):
-            if op not in _BESIDE_TENSORS or not _takes_scalars(other):
+            beside = self.beside(tx, other) if op in _BESIDE_TENSORS else None
+            if beside is None:
                 return self.settle(tx)
-            return tx.graph.call_function(op, [other, self.tensor] if swapped else [self.tensor, other])
+            return tx.graph.call_function(op, [other, beside] if swapped else [beside, other])
         if not isinstance(other, FloatVariable) and not _is_number(other):
             return self.settle(tx) if isinstance(other, SymbolicVariable) or other.is_constant() else None
         return self._combined(tx, _EXACT[op], other, swapped) if op in _EXACT else self.settle(tx)
@@ -152,7 +164,7 @@ def _is_number(value: VariableTracker) -> bool:
 
 def _takes_scalars(tensor: TensorVariable) -> bool:
     """Does the result beside a float64 tensor without dimensions have this tensor's dtype, with the same arithmetic as beside a number?"""
-    return tensor.example.dim() > 0 and tensor.example.dtype in (torch.float32, torch.float64)
+    return tensor.example.dim() > 0 and tensor.example.dtype in _WIDE
 
 
 def float_input(tx: Interpreter, value: float, source: Source) -> VariableTracker | None:
@@ -173,3 +185,30 @@ def float_input(tx: Interpreter, value: float, source: Source) -> VariableTracke
     trace.record.floats.add(text)
     trace.numbers[source] = FloatVariable(tensor, ((source, value),), float, source)
     return trace.numbers[source]
+
+
+# -- as arguments of operations -----------------------------------------------------------------------------------------------
+
+_SECOND = frozenset(("mul", "multiply", "div", "divide", "true_divide", "add", "sub", "subtract"))
+_SCALED = {"add": ("alpha", 1), "sub": ("alpha", 1), "subtract": ("alpha", 1), "addcmul": ("value", 1), "addcdiv": ("value", 1)}
+
+
+def arguments_as_tensors(tx: Interpreter, target: Any, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    """Where a tensor may stand for a float that varies: `x.mul_(f)`; and `x.add_(y, alpha=f)`, which is `x.add_(y * f)`. Lists too."""
+    if not any(isinstance(v, FloatVariable) for v in (*args, *kwargs.values())):
+        return args, kwargs
+    name = (target if isinstance(target, str) else getattr(target, "__name__", "")).removesuffix("_")
+    many, name = name.startswith("_foreach_"), name.removeprefix("_foreach_")
+    option, place = _SCALED.get(name, ("", 0))
+    factor = kwargs.get(option)
+    if isinstance(factor, FloatVariable) and len(args) > place and _all_take_scalars(tx, args[place], many):
+        scaled = tx.graph.call_function(torch._foreach_mul if many else torch.mul, [args[place], factor.tensor])
+        return [*args[:place], scaled, *args[place + 1 :]], {k: v for k, v in kwargs.items() if k != option}
+    if name in _SECOND and len(args) == 2 and isinstance(args[1], FloatVariable) and _all_take_scalars(tx, args[0], many):
+        return ([args[0], args[1].tensor], kwargs) if not many or name in ("mul", "div", "add") else (args, kwargs)
+    return args, kwargs
+
+
+def _all_take_scalars(tx: Interpreter, value: VariableTracker, many: bool) -> bool:
+    tensors = tx.unpack(value) if many else [tx.realize(value)]
+    return all(isinstance(t, TensorVariable) and _takes_scalars(t) for t in tensors)
