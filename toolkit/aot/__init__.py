@@ -20,7 +20,8 @@ from .cleanup import clean, drop_dead, text, verify
 from .freezing import Frozen, freeze
 from .joint import Joint, flat, trace, write_inside
 from .partition import split
-from .relay import relaid
+from .relay import Retrace
+from .strides import Order
 
 CompileGraph = Callable[[GraphModule, list[Any], str], Compiled]
 
@@ -40,8 +41,12 @@ def compile(
         mode = mode or shapes.fake_mode()
         examples += [shapes.fakify(mode, t) for t in fetch(gm, names)]
     with opts.using(options or opts.current()), shapes.scope(mode):
-        joint = trace(gm, examples, names)
-        call = _compiled(joint, compile_graph, mode, _weights(gm, len(examples)), again(gm, joint, names))
+        joint = _traced(gm, examples, names)
+        if joint.training:
+            retrace = Retrace(lambda layouts: _traced(gm, examples, names, layouts), mode)
+            call = _training(joint, compile_graph, retrace, again(gm, joint, names))
+        else:
+            call = _inference(joint, compile_graph, _weights(gm, len(examples)))
     call = _unless_watched(call, gm.forward, len(names), joint.training)
     return (lambda *inputs: call(*inputs, *fetch(gm, names))) if names else call
 
@@ -64,13 +69,13 @@ def _weights(gm: GraphModule, count: int) -> list[int]:
     return [i for i in range(count) if i >= len(given) or given[i]]
 
 
-def _compiled(
-    joint: Joint, compile_graph: CompileGraph, mode: Any, weights: list[int], repeat: Again | None
-) -> Callable[..., list[Any]]:
+def _traced(gm: GraphModule, examples: Sequence[Any], names: Sequence[str], layouts: Sequence[Order | None] = ()) -> Joint:
+    """The joint graph, cleaned up."""
+    joint = trace(gm, examples, names, layouts)
     write_inside(joint)
     joint.graph = clean(joint.graph)
     _give_origins(joint.graph)
-    return _training(joint, compile_graph, mode, repeat) if joint.training else _inference(joint, compile_graph, weights)
+    return joint
 
 
 def _examples(gm: GraphModule, given: Sequence[Any]) -> list[Any]:
@@ -102,13 +107,13 @@ def _inference(joint: Joint, compile_graph: CompileGraph, weights: list[int]) ->
     return bind_inference(joint.plan, run, frozen)
 
 
-def _training(joint: Joint, compile_graph: CompileGraph, mode: Any, repeat: Again | None) -> Callable[..., list[Any]]:
+def _training(joint: Joint, compile_graph: CompileGraph, retrace: Retrace, repeat: Again | None) -> Callable[..., list[Any]]:
     partition = split(joint)
     forward = compile_graph(partition.forward, _placeholders(partition.forward), "forward")
 
     def build(layouts: Layouts) -> Compiled | None:
-        with shapes.scope(mode):
-            graph = partition.backward if not any(layouts) else relaid(partition.backward, layouts, mode)
+        with shapes.scope(retrace.mode):
+            graph = retrace.backward(partition, layouts) if any(layouts) else partition.backward
             return None if graph is None else compile_graph(graph, _placeholders(graph), "backward")
 
     backward = Backward(build, opts.current(), events.Event().compile_id)

@@ -17,11 +17,13 @@ import torch
 from .. import events, options
 from .._torch import below
 from ..errors import FuselabError
+from . import strides
 from .again import Again
 from .freezing import Frozen
 from .functionalize import Constant, Given, Output, Plan, Value, ViewOf
 from .joint import Joint
 from .partition import Partition
+from .strides import Order
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
 
@@ -103,13 +105,13 @@ def _maker(output: Output) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
 # -- training ---------------------------------------------------------------------------------------------------------
 
 
-Layouts = tuple[tuple[int, ...] | None, ...]  # of the incoming gradients; None: the strides that the trace supposed
+Layouts = tuple[Order | None, ...]  # of the incoming gradients; None: as the trace supposed
 MOST_LAYOUTS = 4
 
 
 @dataclass
 class Backward:
-    """The backward graph, compiled when first called; for gradients with other strides, again. Events and options are those of the
+    """The backward graph, compiled when first called; for gradients laid out otherwise, again. Events and options are those of the
     compilation that made it."""
 
     build: Callable[[Layouts], Compiled | None]
@@ -130,13 +132,14 @@ class Backward:
         return self._runs.get(layouts)
 
     def __call__(self, known: list[Any], tangents: list[torch.Tensor], expected: Sequence[Tangent]) -> Sequence[Any]:
-        layouts = tuple(None if e.as_supposed(t) else t.stride() for t, e in zip(tangents, expected, strict=True))
+        layouts = tuple(e.layout(t) for t, e in zip(tangents, expected, strict=True))
         run = self.of(layouts)
         if run is None:
             tangents = [e.laid_out(t) for t, e in zip(tangents, expected, strict=True)]
             run = self.of((None,) * len(layouts))
         assert run is not None
-        return run([*known, *tangents])
+        with below():
+            return run([*known, *tangents])
 
 
 @dataclass
@@ -146,19 +149,24 @@ class Tangent:
     like: torch.Tensor
 
     def __post_init__(self) -> None:
-        static = not any(isinstance(n, torch.SymInt) for n in (*self.like.shape, *self.like.stride()))
-        self.stride = tuple(self.like.stride()) if static else None
+        self.order = strides.order_of(self.like)
+        static = not any(isinstance(n, torch.SymInt) for n in self.like.shape)
         self.shape = tuple(self.like.shape) if static else None
+        self.stride = tuple(self.like.stride()) if static else None
         self.dtype = self.like.dtype
 
-    def as_supposed(self, grad: torch.Tensor) -> bool:
-        return self.stride is None or grad.stride() == self.stride
+    def layout(self, grad: torch.Tensor) -> Order | None:
+        """The order in which `grad`, which `fit` has seen, steps through memory; None if that is the supposed one."""
+        if grad.stride() == self.stride or grad.stride() == strides.laid(self.order, grad.shape):
+            return None
+        return strides.order_of(grad)
 
     def laid_out(self, grad: torch.Tensor) -> torch.Tensor:
         """`grad` with the strides that the trace supposed."""
-        if self.as_supposed(grad):
+        if self.layout(grad) is None:
             return grad
-        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=grad.device).copy_(grad)
+        stride = strides.laid(self.order, grad.shape)
+        return torch.empty_strided(grad.shape, stride, dtype=self.dtype, device=grad.device).copy_(grad)
 
     def fit(self, grad: torch.Tensor) -> torch.Tensor:
         """`grad` with the expected dtype; laid out as it comes where its elements lie densely, else as supposed."""
@@ -169,9 +177,17 @@ class Tangent:
             raise OddTangent(f"a gradient of type {type(grad).__name__} reached a compiled function")
         if grad.dtype is not self.dtype:
             grad = grad.to(self.dtype)
-        if self.stride is None:
-            return grad.contiguous()
-        return grad if grad.stride() == self.stride or torch.ops.aten.is_non_overlapping_and_dense(grad) else self.laid_out(grad)
+        if grad.stride() == self.stride:
+            return grad
+        stride = strides.laid(self.order, grad.shape)
+        if strides.same(grad, stride):  # but for dimensions of one element, whose strides nobody steps
+            return grad if grad.stride() == stride else grad.as_strided(grad.shape, stride)
+        return grad if torch.ops.aten.is_non_overlapping_and_dense(grad) else self.laid_out(grad)
+
+    def zeros(self, shape: Sequence[int]) -> torch.Tensor:
+        """What stands for a gradient that autograd has not got."""
+        stride = strides.laid(self.order, shape)
+        return torch.empty_strided(shape, stride, dtype=self.dtype, device=self.like.device).zero_()
 
 
 @dataclass
@@ -219,8 +235,7 @@ class _Boundary(torch.autograd.Function):
         if inputs is not None:
             return _gradients_again(training, inputs, grads)
         tangents = [_incoming(grads[k], t, ctx, n) for n, (k, t) in enumerate(training.tangents)]
-        with below():
-            gradients = training.backward([*ctx.numbers, *saved], tangents, [t for _, t in training.tangents])
+        gradients = training.backward([*ctx.numbers, *saved], tangents, [t for _, t in training.tangents])
         if torch.is_grad_enabled():  # create_graph=True: a further derivative must not come out as zero
             gradients = _Once.apply(len(gradients), *gradients, *grads, *saved)
         result: list[Any] = [None] * (training.inputs + 1)
@@ -281,9 +296,7 @@ def _needs_shapes(training: Training) -> bool:
 def _incoming(grad: Any, tangent: Tangent, ctx: Any, n: int) -> torch.Tensor:
     if grad is not None:
         return tangent.fit(grad)
-    if tangent.shape is not None:
-        return torch.zeros(tangent.shape, dtype=tangent.dtype, device=tangent.like.device).as_strided(tangent.shape, tangent.stride)
-    return torch.zeros(ctx.shapes[n], dtype=tangent.dtype, device=tangent.like.device)
+    return tangent.zeros(ctx.shapes[n] if tangent.shape is None else tangent.shape)
 
 
 def bind_training(

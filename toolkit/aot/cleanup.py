@@ -30,10 +30,11 @@ def clean(gm: GraphModule) -> GraphModule:
 
 
 def text(gm: GraphModule) -> str:
-    return "\n".join(_line(n) for n in gm.graph.nodes)
+    return "\n".join(line(n) for n in gm.graph.nodes)
 
 
-def _line(node: Node) -> str:
+def line(node: Node) -> str:
+    """A node as one line of a graph's text."""
     if node.op == "output":
         return f"return {_args(node.args[0])}"
     if node.op in ("placeholder", "get_attr"):

@@ -20,11 +20,13 @@ from .. import _torch, shapes
 from .._torch import FakeTensor
 from ..errors import CannotTrace
 from ..provenance import UserLine, trail
+from . import strides
 from .attributes import replaced
 from .decompositions import is_random, table
 from .functionalize import Input, Plan, Planner, functionalizing, unwrapped, wrap
 from .overlap import Overlaps
 from .recorder import Recorder
+from .strides import Order
 from .substitutes import Substituting
 
 
@@ -71,9 +73,10 @@ class _Line:
         return next(iter(reversed(trail.lines(self()))), None)
 
 
-def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = ()) -> Joint:
-    """Trace `gm` on fake inputs; the last of them stand for `attributes`, tensors that `gm` holds. Raises CannotTrace for what is left to
-    eager, and for every error that the program itself raises."""
+def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = (), layouts: Sequence[Order | None] = ()) -> Joint:
+    """Trace `gm` on fake inputs; the last of them stand for `attributes`, tensors that `gm` holds. `layouts`: those of the gradients that
+    will come in, where they are not as supposed. Raises CannotTrace for what is left to eager, and for every error that the program
+    itself raises."""
     mode = _mode_of(examples)
     line = _Line()
     recorder = Recorder(mode, table(), line)
@@ -96,7 +99,7 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
                 plan = Planner(inputs, recorder.node_of, overlaps.strides_of).make(outputs)
             joint = Joint(None, plan, list(examples))  # type: ignore[arg-type]
             as_inputs = gm.meta.get("gradients_as_inputs", False)
-            gradients = _backward(joint, inputs, recorder, line, as_inputs) if any(plan.differentiable) else []
+            gradients = _backward(joint, inputs, recorder, line, layouts, as_inputs) if any(plan.differentiable) else []
             _refuse_assumptions(mode)
             joint.graph = recorder.finish([*plan.values, *gradients])
             plan.wrappers.clear()  # they hold the traced autograd graph
@@ -222,7 +225,9 @@ def flat(result: Any) -> list[Any]:
     return torch.utils._pytree.tree_leaves(result, is_leaf=lambda v: v is None)
 
 
-def _backward(joint: Joint, inputs: Sequence[Input], recorder: Recorder, line: _Line, as_inputs: bool) -> list[Node | None]:
+def _backward(
+    joint: Joint, inputs: Sequence[Input], recorder: Recorder, line: _Line, layouts: Sequence[Order | None], as_inputs: bool
+) -> list[Node | None]:
     """Record the gradients of the inputs, with `as_inputs` laid out as these. Runs without autocast, as backward does outside an
     autocast block."""
     plan = joint.plan
@@ -230,7 +235,9 @@ def _backward(joint: Joint, inputs: Sequence[Input], recorder: Recorder, line: _
     joint.tangents = [k for k, yes in enumerate(plan.differentiable) if yes]
     joint.wanted = [i.index for i in wanted]
     outputs = [plan.wrappers[k] for k in joint.tangents]
-    joint.incoming = [_tangent(recorder, n, plan.values[k].meta["val"]) for n, k in enumerate(joint.tangents)]
+    orders = layouts or [None] * len(joint.tangents)
+    likes = [plan.values[k].meta["val"] for k in joint.tangents]
+    joint.incoming = [_tangent(recorder, n, like, o) for n, (like, o) in enumerate(zip(likes, orders, strict=True))]
     tangents = [torch._to_functional_tensor(t) for t in joint.incoming]
     line.backward = True
     start = len(recorder.graph.nodes)
@@ -262,13 +269,10 @@ def _no_autocast() -> Iterator[None]:
         del guard
 
 
-def _tangent(recorder: Recorder, number: int, like: torch.Tensor) -> torch.Tensor:
-    """The gradient that will come in for a value: laid out as the value where that is dense and static, else contiguous."""
-    static = not any(isinstance(n, torch.SymInt) for n in (*like.shape, *like.stride()))
-    if static and torch.ops.aten.is_non_overlapping_and_dense(like):
-        fake = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
-    else:
-        fake = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+def _tangent(recorder: Recorder, number: int, like: torch.Tensor, order: Order | None) -> torch.Tensor:
+    """The gradient that will come in for a value: in this order, or supposed to lie as the value where that is dense, else contiguous."""
+    stride = strides.laid(strides.order_of(like) if order is None else order, like.shape)
+    fake = torch.empty_strided(like.shape, stride, dtype=like.dtype, device=like.device)
     fake = torch._from_functional_tensor(fake) if torch._is_functional_tensor(fake) else fake
     recorder.input(f"tangent_{number}", fake)
     return fake

@@ -18,7 +18,7 @@ from .. import options, shapes
 from .._torch import LazyGraphModule
 from ..errors import InternalError
 from ..events import GraphPartitioned, emit
-from .cleanup import drop_dead, text
+from .cleanup import drop_dead, line, text
 from .decompositions import is_random
 from .flow import INFINITE, Flow
 from .functionalize import is_view
@@ -48,6 +48,7 @@ class Partition:
     forward: GraphModule
     backward: GraphModule
     saved: list[tuple[str, int]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # of the saved, in the joint graph
     numbers: int = 0  # how many of `saved` are plain numbers
     depends: list[int] = field(default_factory=list)  # for each gradient, the tangents it depends on: bit k is tangent k
 
@@ -264,7 +265,22 @@ def _build(joint: Joint, cut: _Cut, saved: list[Node]) -> Partition:
     where = [("input", places[n]) if n in places and n not in cut.changed else ("value", results[n]) for n in saved]
     backward = _backward(joint, cut, saved)
     numbers = sum(not isinstance(n.meta["val"], torch.Tensor) for n in saved)
-    return Partition(forward, backward, where, numbers, cut.depends())
+    return Partition(forward, backward, where, [n.name for n in saved], numbers, cut.depends())
+
+
+def backward_after(joint: Joint, first: Partition) -> GraphModule:
+    """The backward graph of another trace, from what the forward graph of `first` keeps. Raises InternalError where that is not enough,
+    or where the other trace computes it otherwise."""
+    cut = _Cut(joint)
+    cut.hidden_sizes([n for n in cut.nodes if n.name in first.names])
+    found = {n.name: n for n in cut.nodes}
+    if not all(name in found for name in first.names):
+        raise InternalError("the second trace does not have what forward kept")
+    saved = [found[name] for name in first.names]
+    done = {line(n) for n in first.forward.graph.nodes}
+    if not all(line(n) in done for n in cut._needed_for(saved)):
+        raise InternalError("the second trace computes otherwise what forward kept")
+    return _backward(joint, cut, saved)
 
 
 def _forward(joint: Joint, cut: _Cut, saved: list[Node]) -> tuple[GraphModule, dict[Node, int]]:

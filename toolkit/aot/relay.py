@@ -1,56 +1,58 @@
-"""A backward graph for gradients that come in with other strides than were supposed when it was traced."""
+"""A backward graph for gradients that come in laid out otherwise than was supposed: the program is traced once more, with such gradients.
+
+Forward has run and its products are what they are. So the second trace's backward takes what forward kept, and is used only if the second
+trace computes all of that in the very same way.
+"""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule
 
-from .._torch import LazyGraphModule
-from ..errors import CannotTrace
-
-Strides = tuple[int, ...]
-UNKNOWN_SIZES = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
-
-
-def relaid(gm: GraphModule, layouts: Sequence[Strides | None], mode: Any) -> GraphModule | None:
-    """A copy of `gm` whose last placeholders have these strides (None: as before), with the values of all nodes as they follow from that.
-
-    None where the graph, as it was traced, does not run on them: a view that these strides do not allow."""
-    made = LazyGraphModule(gm, copy.deepcopy(gm.graph), "Backward")
-    inputs = [n for n in made.graph.nodes if n.op == "placeholder"]
-    try:
-        with mode:
-            for node, stride in zip(inputs[len(inputs) - len(layouts) :], layouts, strict=True):
-                if stride is not None:
-                    old = node.meta["val"]
-                    node.meta["val"] = torch.empty_strided(old.shape, stride, dtype=old.dtype, device=old.device)
-            _Revaluing(made).run(*(n.meta["val"] for n in inputs))
-    except Exception:
-        return None
-    return made
+from .. import _torch, shapes
+from ..errors import CannotTrace, InternalError
+from .joint import Joint
+from .partition import Partition, backward_after
+from .strides import Order
 
 
-class _Revaluing(Interpreter):
-    """Gives every node the value that it has on the new inputs."""
+class Retrace:
+    """Makes backward graphs; `trace` traces the program for given layouts, under the state of torch that was there when this was made."""
 
-    def run_node(self, n: Node) -> Any:
-        if n.op in ("placeholder", "get_attr"):
-            return n.meta["val"]
-        result = super().run_node(n)
-        if n.op == "call_function":
-            _must_agree(n, result)
-            n.meta["val"] = result
-        return result
+    def __init__(self, trace: Callable[[Sequence[Order | None]], Joint], mode: Any) -> None:
+        self.trace, self.mode = trace, mode
+        self.autocast = {device: _torch.autocast_state(device) for device in ("cpu", "cuda")}
+        self.dtype = torch.get_default_dtype()
+
+    def backward(self, partition: Partition, layouts: Sequence[Order | None]) -> GraphModule | None:
+        """The backward half of another trace. None where there is none that goes with the forward half of the first."""
+        known = self._assumed()
+        try:
+            with self._state():
+                found = backward_after(self.trace(layouts), partition)
+        except (CannotTrace, InternalError):
+            return None
+        return found if self._assumed() == known else None
+
+    def _assumed(self) -> int:
+        """How much is assumed about sizes: what is compiled already does not check more."""
+        return 0 if self.mode.shape_env is None else len(shapes.guards(self.mode)) + len(self.mode.shape_env.replacements)
+
+    @contextmanager
+    def _state(self) -> Iterator[None]:
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(self.dtype)
+        try:
+            with ExitStack() as stack:
+                for device, (enabled, dtype) in self.autocast.items():
+                    stack.enter_context(torch.autocast(device, dtype, enabled))
+                yield
+        finally:
+            torch.set_default_dtype(before)
 
 
-def _must_agree(n: Node, new: Any) -> None:
-    """Strides are all that may be new."""
-    old = n.meta["val"]
-    if UNKNOWN_SIZES & set(getattr(n.target, "tags", ())):
-        raise CannotTrace("sizes that only the data knows would be others")
-    if isinstance(old, torch.Tensor) and (new.shape != old.shape or new.dtype is not old.dtype):
-        raise CannotTrace("another shape")
+__all__ = ["Retrace"]

@@ -18,6 +18,7 @@ from .._torch import free_unbacked_symbols
 
 aten = torch.ops.aten
 Strides = tuple[Any, ...]
+Order = tuple[int, ...]  # dimensions, the slowest first
 
 
 def is_odd(values: Any) -> bool:
@@ -95,6 +96,23 @@ def _dense(order: Sequence[int], shape: Sequence[Any]) -> Strides:
         strides[d] = step
         step = step * shape[d]
     return tuple(strides)
+
+
+def order_of(t: Tensor) -> Order:
+    """The dimensions of a tensor whose elements lie densely, slowest first; of any other one, as if it were contiguous."""
+    if t._has_symbolic_sizes_strides and free_unbacked_symbols(t):
+        return tuple(range(t.dim()))
+    order = _order(t.stride())
+    return order if same(t, laid(order, t.shape)) else tuple(range(t.dim()))
+
+
+def _order(stride: Strides) -> Order:
+    return tuple(sorted(range(len(stride)), key=lambda d: (-shapes.hint(stride[d]), d)))
+
+
+def laid(order: Order, shape: Sequence[Any]) -> Strides:
+    """Dense strides for this order."""
+    return _dense(order[::-1], shape)
 
 
 def contiguous(x: Tensor, result: Tensor) -> Strides:
@@ -192,8 +210,8 @@ def _turned(x: Tensor, stride: Strides) -> Tensor:
     """`x` through a contiguous copy, seen in another order; itself if it lies so, or if no order gives these strides."""
     if len(stride) != x.dim() or same(x, stride):
         return x
-    order = sorted(range(x.dim()), key=lambda d: (-shapes.hint(stride[d]), d))
-    if not _agree(x, stride, _dense(order[::-1], x.shape)):
+    order = _order(stride)
+    if not _agree(x, stride, laid(order, x.shape)):
         return x
     back = sorted(range(x.dim()), key=order.__getitem__)
     return aten.permute(aten.clone(aten.permute(x, order), memory_format=torch.contiguous_format), back)
