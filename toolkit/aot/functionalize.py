@@ -20,7 +20,7 @@ from torch.fx import Node
 from .. import shapes
 from .._torch import FakeTensor, free_unbacked_symbols
 from ..errors import CannotTrace
-from .strides import turned
+from . import strides
 
 # -- the plan ---------------------------------------------------------------------------------------------------------
 
@@ -306,6 +306,8 @@ class Planner:
                 raise CannotTrace("inputs that share memory, and one of them is changed in place")
 
     def _mutation(self, i: Input) -> None:
+        if strides.repeats(i.fake):
+            raise CannotTrace("an input whose elements share memory is changed in place")
         grad = i.seen.requires_grad and i.seen.grad_fn is not i.history
         value = self.plan.value(self.final[i.index], i.seen if grad else None)
         self.plan.mutations.append(Mutation(i.index, value, grad))
@@ -338,7 +340,7 @@ class Planner:
         """The value of `o`, with its strides: a new value that was written into it may have others."""
         value, wanted = unwrapped(o), self.strides_of(o)
         known = wanted is not None and value.layout is torch.strided and not free_unbacked_symbols(value)
-        return turned(value, [wanted]) if known else value
+        return strides.turned(value, [wanted]) if known else value
 
     def _relative(self, o: torch.Tensor, family: list[torch.Tensor]) -> Output:
         """One of several outputs over the same fresh memory: the memory's owner is a value, the others are views of it."""

@@ -20,7 +20,7 @@ from .. import _torch, shapes
 from .._torch import FakeTensor
 from ..errors import CannotTrace
 from ..provenance import UserLine, trail
-from . import strides
+from . import formulas, strides
 from .attributes import replaced
 from .decompositions import is_random, table
 from .functionalize import Input, Plan, Planner, functionalizing, unwrapped, wrap
@@ -241,6 +241,7 @@ def _backward(
     tangents = [torch._to_functional_tensor(t) for t in joint.incoming]
     line.backward = True
     start = len(recorder.graph.nodes)
+    formulas.mend(outputs)
     with recorder, _no_autocast():
         grads = torch.autograd.grad(outputs, [i.primal for i in wanted], tangents, allow_unused=True)
         if as_inputs:

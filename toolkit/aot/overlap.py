@@ -15,7 +15,7 @@ from .. import shapes
 from .._torch import WeakIdKeyDictionary, free_unbacked_symbols
 from ..errors import CannotTrace
 from .functionalize import storage_key, unwrapped
-from .strides import same, turned
+from .strides import repeats, same, turned
 
 AUGMENTED = frozenset("iadd isub imul itruediv ifloordiv imod ipow iand ior ixor imatmul ilshift irshift".split())  # noqa: SIM905
 NO_WRITES = frozenset(
@@ -105,13 +105,6 @@ def _picked(x: torch.Tensor, index: Any) -> Iterator[torch.Tensor]:
         yield x
     else:
         yield x[index]
-
-
-def repeats(x: torch.Tensor) -> bool:
-    """Several indices, one element: a dimension of stride 0."""
-    if x.layout is not torch.strided:
-        return False
-    return any(isinstance(s, int) and s == 0 and n != 1 for s, n in zip(x.stride(), x.shape, strict=True))
 
 
 def _overlaps_partly(a: torch.Tensor, b: torch.Tensor) -> bool:

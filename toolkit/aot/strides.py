@@ -38,7 +38,7 @@ def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strid
     """A result of `func` -> its strides in eager, for the operations whose fake kernels err; None: believe these."""
     rule = _RULES.get(func)
     if rule is not None:
-        return lambda result: rule(args[0], result)
+        return lambda result: rule(args[_LIKE.get(func, 0)], result)
     if _is_elementwise(func):
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         return lambda result: elementwise(tensors, result.shape)
@@ -48,7 +48,7 @@ def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strid
 @cache
 def _is_elementwise(func: Any) -> bool:
     """Its strides are its operands' doing: nobody asks for a memory format."""
-    if func is aten.native_dropout_backward.default:
+    if func in _UNTAGGED:
         return True
     return torch.Tag.pointwise in func.tags and all(a.name != "memory_format" for a in func._schema.arguments)
 
@@ -120,13 +120,26 @@ def contiguous(x: Tensor, result: Tensor) -> Strides:
 
 
 def as_images(x: Tensor, result: Tensor) -> Strides:
-    """Channels-last if `x` is that, else contiguous."""
-    last = [1, *range(2, x.dim())[::-1], 0]
-    if result.dim() == x.dim() and x.dim() in (4, 5) and not _is_contiguous(x) and same(x, _dense(last, x.shape)):
-        return _dense(last, result.shape)
+    """Channels-last if ATen takes `x` for that, else contiguous."""
+    if result.dim() == x.dim() and x.dim() in (4, 5) and _suggests_channels_last(x):
+        return _dense([1, *range(2, x.dim())[::-1], 0], result.shape)
     return contiguous(x, result)
 
 
+def _suggests_channels_last(x: Tensor) -> bool:
+    """`suggest_memory_format`: the strides grow from the channels outwards, and where one element a dimension leaves it open, they do not
+    say contiguous."""
+    least = 0
+    for d in (1, *range(2, x.dim())[::-1], 0):
+        size, stride = shapes.hint(x.shape[d]), shapes.hint(x.stride(d))
+        if size == 0 or stride < least or (d == 0 and least == shapes.hint(x.stride(1))):
+            return False
+        least = stride * max(size, 1)
+    return True
+
+
+_UNTAGGED = {aten.native_dropout_backward.default, aten.hardswish_backward.default, aten.hardtanh_backward.default}
+_LIKE = {aten.replication_pad2d_backward.default: 1}  # the argument that decides, where that is not the first one
 _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
     aten.masked_fill.Scalar: lambda x, result: elementwise([x], result.shape),  # the mask has no say
     aten.masked_fill.Tensor: lambda x, result: elementwise([x], result.shape),
@@ -150,6 +163,13 @@ _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
     aten._batch_norm_no_update.default: as_images,
     aten.native_group_norm.default: as_images,
 }
+
+
+def repeats(x: Tensor) -> bool:
+    """Several indices, one element: a dimension of stride 0."""
+    if x.layout is not torch.strided:
+        return False
+    return any(isinstance(s, int) and s == 0 and n != 1 for s, n in zip(x.stride(), x.shape, strict=True))
 
 
 def same(x: Tensor, stride: Strides) -> bool:
