@@ -151,3 +151,50 @@ def test_a_view_that_out_would_resize_is_left_to_eager():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert torch.equal(fuselab.compile(fn, dynamic=True)(x), fn(y)) and torch.equal(x, y)
+
+
+def turned(x):
+    return x.transpose(-1, -2).contiguous().transpose(-1, -2) if x.dim() > 1 else x
+
+
+def last(x):
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def plain(x):
+    return x
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    ("fn", "shapes", "lay", "come"),
+    [
+        (lambda x: x.max(), [(4, 5)], turned, plain),
+        (lambda x: x.masked_select(x > 0), [(4, 5)], turned, plain),
+        (lambda x: x.masked_fill(x > 0, 1.0), [(4, 5)], turned, turned),
+        (lambda x: x.prod(), [(4, 5)], turned, plain),
+        (lambda x: x.prod(0), [(4, 5, 6)], turned, plain),
+        (F.hardswish, [(4, 5)], turned, plain),
+        (F.logsigmoid, [(4, 5)], turned, plain),
+        (lambda x: x * 2, [(4, 5)], plain, turned),
+        (lambda x: x.exp().transpose(0, 1), [(4, 5, 6)], turned, turned),
+        (F.pixel_unshuffle, [(2, 3, 4, 4), 2], last, last),
+        (lambda x: F.pad(x, (-1, 2, 0, 0), mode="replicate"), [(2, 3, 4, 4)], last, plain),
+        (F.conv2d, [(2, 4, 8, 8), (2, 4, 3, 3)], plain, last),
+        (torch.linalg.householder_product, [(5, 5), (5,)], turned, plain),
+        (torch.ormqr, [(5, 5), (5,), (5, 2)], turned, plain),
+        (lambda x: torch.fft.fft(x, dim=1).abs(), [(5, 6, 7)], plain, plain),
+    ],
+)
+def test_gradients_have_eagers_strides(fn, shapes, lay, come, dynamic):
+    def strides(f):
+        torch.manual_seed(0)
+        inputs = [lay(torch.randn(s)).detach().requires_grad_() if isinstance(s, tuple) else s for s in shapes]
+        out = f(*inputs)
+        found = torch.autograd.grad(out, [x for x in inputs if isinstance(x, torch.Tensor)], come(torch.randn(out.shape)))
+        return [out.stride(), *(g.stride() for g in found)]
+
+    fuselab.reset()
+    f = fuselab.compile(fn, dynamic=dynamic, backend="aot_eager")
+    assert strides(f) == strides(fn)
+    assert len(f.graphs) == 1 or "masked_select" in fn.__code__.co_names

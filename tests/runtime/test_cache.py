@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import fuselab
 from fuselab.toolkit import options
 from fuselab.toolkit.errors import KernelBuildFailed, NoCompiler
 from fuselab.toolkit.events import CacheHit, CacheUnusable, KernelBuilt, KernelFailed, Recorder
@@ -140,3 +141,17 @@ def test_products_are_built_once_for_all_programs_that_have_the_same_kinds(folde
     assert [e.kind for e in events.of(CacheHit)] == ["library"]
     agrees(second, x, w, b, tolerance=1e-4)  # with and without a bias: two kinds in one library
     assert len(list(folder.glob("cpp/*/*.so"))) == 5
+
+
+def test_programs_that_differ_in_where_their_input_begins_are_two(folder):
+    def fn(x):
+        return torch.as_strided_copy(x, (2, 2), (2, 1), 1)
+
+    base = torch.arange(16.0)
+    for offset in (0, 1):
+        fuselab.reset()
+        x = base.as_strided((3, 3), (3, 1), offset).detach().requires_grad_()
+        found, expected = fuselab.compile(fn)(x), fn(x)
+        assert torch.equal(found, expected)
+        weights = torch.arange(1.0, 5).view(2, 2)
+        assert torch.equal(*(torch.autograd.grad(y, x, weights)[0] for y in (found, expected)))

@@ -46,7 +46,7 @@ def program_key(gm: fx.GraphModule, values: Sequence[Any], backend: str) -> str:
 def _node(node: fx.Node, gm: fx.GraphModule) -> str:
     origin = node.meta.get("origin")
     lines = "" if origin is None else " ".join(f"{w} {w.text}" for w in trail.lines([origin]))
-    about = _value(node.meta.get("val")) if node.op == "placeholder" else _constant(gm, str(node.target)) if node.op == "get_attr" else ""
+    about = _constant(gm, str(node.target)) if node.op == "get_attr" else _value(node.meta.get("val"))
     return f"{node.name} {node.op} {_target(node)} {_text((node.args, node.kwargs))} {about} # {lines}"
 
 
@@ -87,9 +87,15 @@ def _text(arg: Any) -> str:
 
 
 def _value(value: Any) -> str:
+    """What is known of a value: strides and offset too, which the graph's text does not say and loops are made from."""
     if isinstance(value, torch.Tensor):
-        return f"{value.dtype}{tuple(map(_size, value.shape))}{tuple(map(_size, value.stride()))} {value.device} {value.requires_grad}"
-    return _size(value)
+        numbers = [tuple(map(_size, n)) for n in ((value.shape, value.stride(), (value.storage_offset(),)) if _is_strided(value) else ())]
+        return f"{value.dtype}{numbers} {value.device} {value.requires_grad}"
+    return f"({', '.join(map(_value, value))})" if isinstance(value, (tuple, list)) else _size(value)
+
+
+def _is_strided(value: torch.Tensor) -> bool:
+    return value.layout is torch.strided
 
 
 def _size(value: Any) -> str:
