@@ -18,7 +18,7 @@ def test_arguments_that_triton_makes_special_kernels_for_have_kinds_of_their_own
 
 
 class Made:
-    """Stands for Triton's CompiledKernel: a function of two tensors and three sizes, compiled for one block size; sizes of 1 are compiled in."""
+    """Stands for Triton's CompiledKernel: of two tensors and three sizes, one of them 1 and compiled in."""
 
     def __init__(self, **meta):
         plain = {"num_ctas": 1, "launch_cooperative_grid": False, "launch_pdl": False, "global_scratch_size": 0, "profile_scratch_size": 0}
