@@ -296,9 +296,18 @@ def autocast_state(device_type: str) -> tuple[bool, torch.dtype]:
     return torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
 
 
+def settings() -> list[tuple[Callable[[], Any], Callable[[Any], None]]]:
+    """What contexts switch besides grad mode and autocast, each with its reader and its writer: the default dtype, and which kernels of
+    attention may be chosen (torch.nn.attention.sdpa_kernel), whose writers have no public names."""
+    kernels = ("flash", "mem_efficient", "math", "cudnn", "overrideable")
+    found = [(getattr(torch._C, f"_get_{n}_sdp_enabled"), getattr(torch._C, f"_set_sdp_use_{n}")) for n in kernels]
+    order = torch._C._get_sdp_priority_order, torch._C._set_sdp_priority_order
+    return [(torch.get_default_dtype, torch.set_default_dtype), *found, order]
+
+
 @functools.cache
 def numpy_of_torch() -> Any:
-    """torch's rendering of numpy: its functions over arrays that hold tensors. What numpy calls in a graph become; it has no public name."""
+    """torch's rendering of numpy, its functions over arrays of tensors, which numpy's calls in a graph become. No public name."""
     return importlib.import_module("torch._numpy")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -69,3 +70,55 @@ def test_is_compiling_is_true_inside_only():
         return x + 1 if fuselab.is_compiling() else x
 
     assert fuselab.compile(f, backend="eager")(torch.ones(1)).tolist() == [2] and not fuselab.is_compiling()
+
+
+@torch.jit.script
+def scripted(x, n: int):
+    if n > 2:
+        x = x * n
+    return x.relu() + 1, x.sum()
+
+
+@torch.jit.script
+def by_value(x):
+    if bool(x.sum() > 0):
+        x = x * 2
+    return x
+
+
+@torch.jit.script
+def printing(x):
+    print("seen")
+    return x * 2
+
+
+def plain_ops(x):
+    return x * 2 + x.sin()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "cpp"])
+def test_a_function_of_torchscript_is_one_node(backend):
+    traced = torch.jit.trace(plain_ops, torch.ones(3))
+
+    def fn(x):
+        a, b = scripted(x.sin(), 3)
+        return traced(a).cos() + b
+
+    compiled = fuselab.compile(fn, backend=backend)
+    for _ in range(3):
+        x = torch.randn(4, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        torch.testing.assert_close(compiled(x), fn(y))
+        compiled(x).sum().backward()
+        fn(y).sum().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+    assert len(compiled.graphs) == 1 and not compiled.breaks
+
+
+def test_functions_of_torchscript_that_branch_on_values_or_print_break(capfd):
+    for function in (by_value, printing):
+        compiled = fuselab.compile(lambda x, f=function: f(x + 1) * 3, backend="eager")
+        for x in (torch.ones(3), -3 * torch.ones(3)):
+            torch.testing.assert_close(compiled(x), function(x + 1) * 3)
+        assert len(compiled.breaks) == 1
+    assert capfd.readouterr().out.count("seen") == 4

@@ -29,7 +29,7 @@ from .prefix import Prefix
 from .record import CodeRecord, History
 from .resume import original_of
 from .source import CellSource, LocalSource
-from .state import leaving_state, preserved_state
+from .state import in_inference_mode, leaving_state, preserved_state
 from .trace import Trace, acts_at_its_end
 from .variables.base import LazyVariable, VariableTracker
 from .variables.cells import OwnCellSource, existing_cell
@@ -198,6 +198,8 @@ class Capture:
             compiled = self.compile_graph(gm, [i.example for i in graph.inputs])
             if any(is_function_tensor(type(i.value)) for i in graph.inputs):
                 compiled = plain_calls(compiled)
+            if trace.inference is not None:
+                compiled = in_inference_mode(compiled)
             return disabled(leaving_state(compiled) if ending.state_changes else compiled)
 
 

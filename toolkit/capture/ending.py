@@ -88,6 +88,7 @@ class Ending:
         trace = self.trace
         opened = [(step, f"torch.device('{device}')") for device, step in trace.devices]
         opened += [(step, mode.python_type().__name__) for mode, step in trace.modes]
+        opened += [(trace.inference, "inference_mode")] if trace.in_inference_mode else []
         opened += [(step, "DisableTorchFunctionSubclass") for step in trace.classes_off if step >= 0]
         if opened:
             step, block = min(opened)

@@ -109,6 +109,7 @@ class GraphBuilder:
 
     def _call(self, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         tx = self.trace.current
+        self.trace.refuse_after_inference()
         args, kwargs = [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()}
         if self.trace.record.floats:
             args, kwargs = self._floats_as_tensors(target, args, kwargs)

@@ -13,6 +13,7 @@ import torch
 from .. import _torch
 
 DEVICES = ("cpu", "cuda")
+SETTINGS = _torch.settings()
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,15 @@ class TorchState:
     autocast: tuple[tuple[str, bool, torch.dtype], ...]
     cache: bool
     nesting: int
+    settings: tuple[Any, ...] = ()  # values of SETTINGS
 
     @staticmethod
     def now() -> TorchState:
         nesting = torch.autocast_increment_nesting() - 1
         torch.autocast_decrement_nesting()
         states = tuple((device, *_torch.autocast_state(device)) for device in DEVICES)
-        return TorchState(torch.is_grad_enabled(), states, torch.is_autocast_cache_enabled(), nesting)
+        settings = tuple(read() for read, _ in SETTINGS)
+        return TorchState(torch.is_grad_enabled(), states, torch.is_autocast_cache_enabled(), nesting, settings)
 
     def restore(self) -> None:
         torch._C._set_grad_enabled(self.grad)
@@ -38,11 +41,13 @@ class TorchState:
             torch.set_autocast_enabled(device, enabled)
             torch.set_autocast_dtype(device, dtype)
         torch.set_autocast_cache_enabled(self.cache)
+        for (read, write), value in zip(SETTINGS, self.settings, strict=True):
+            if read() != value:
+                write(value)
         while (nesting := torch.autocast_increment_nesting()) <= self.nesting:
             pass
         while nesting > self.nesting:
             nesting = torch.autocast_decrement_nesting()
-
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
@@ -74,6 +79,17 @@ def leaving_state(compiled: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(compiled, updated=())
     def call(*args: Any) -> Any:
         with preserved_state():
+            return compiled(*args)
+
+    return call
+
+
+def in_inference_mode(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """`compiled`, all of whose work the program does in inference mode: what it makes are inference tensors."""
+
+    @functools.wraps(compiled, updated=())
+    def call(*args: Any) -> Any:
+        with torch.inference_mode():
             return compiled(*args)
 
     return call

@@ -19,6 +19,7 @@ from . import marks
 from .breaks import BreakGraph
 from .guards import GuardKind
 from .source import ConstSource
+from .state import SETTINGS
 from .variables.base import Args, Kwargs, VariableTracker
 from .variables.constant import ConstantVariable
 from .variables.containers import TupleVariable
@@ -75,7 +76,7 @@ ASKED: frozenset[Any] = frozenset({
     torch.is_deterministic_algorithms_warn_only_enabled, torch.get_float32_matmul_precision, torch.get_num_threads,
     torch.cuda.current_device, torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.mem_efficient_sdp_enabled,
     torch.backends.cuda.math_sdp_enabled, torch._C._get_cudnn_enabled, torch._C._get_autograd_fallback_mode,
-    torch.distributed.is_initialized,
+    torch.distributed.is_initialized, *(read for read, _ in SETTINGS),
 })  # fmt: skip
 
 # -- questions about one tensor -------------------------------------------------------------------------------------------
@@ -102,7 +103,6 @@ BREAKS: dict[Any, tuple[str, str]] = {
     torch.autograd.backward: ("backward", "torch.autograd.backward() is called"),
     torch.save: ("unsupported-call", "torch.save() writes a file"),
     torch.load: ("unsupported-call", "torch.load() reads a file"),
-    torch.set_default_dtype: ("side-effect", "torch.set_default_dtype() changes the state of torch"),
     torch.set_default_device: ("side-effect", "torch.set_default_device() changes the state of torch"),
     torch.use_deterministic_algorithms: ("side-effect", "torch.use_deterministic_algorithms() changes the state of torch"),
     torch.set_flush_denormal: ("side-effect", "torch.set_flush_denormal() changes the state of torch"),

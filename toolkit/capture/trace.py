@@ -18,7 +18,7 @@ import torch
 from .. import shapes
 from ..provenance import UserLine
 from .assumptions import Answer, Guard, GuardKind, OverlapSpec, ShapeCheck
-from .breaks import SkipFrame
+from .breaks import BreakGraph, SkipFrame
 from .checks import overlap_groups
 from .effects import Effects
 from .graph import GraphBuilder
@@ -31,7 +31,6 @@ from .state import TorchState
 from .variables.arrays import KnownArrays
 
 if TYPE_CHECKING:
-    from .breaks import BreakGraph
     from .hook import FrameView
     from .interpreter import Interpreter
     from .record import CodeRecord
@@ -89,6 +88,8 @@ class Trace:
         self.state_at_start = TorchState.now()
         self.grad_at_start = self.state_at_start.grad
         self.devices: list[tuple[torch.device, int]] = []  # open torch.device blocks, and the steps at which they were entered
+        self.inference: int | None = None  # the step at which a block of inference mode was entered
+        self.inference_left: int | None = None  # and left
         self.modes: list[tuple[VariableTracker, int]] = []  # torch function modes entered, and the steps at which they were
         self.classes_off_at_start = not torch._C._is_torch_function_enabled()
         self.classes_off: list[int] = [-1] if self.classes_off_at_start else []  # steps at which __torch_function__ was switched off
@@ -139,6 +140,16 @@ class Trace:
         """Which step of the top frame runs, counted from 0."""
         return self.stack[0].steps - 1
 
+    @property
+    def in_inference_mode(self) -> bool:
+        return self.inference is not None and self.inference_left is None
+
+    def refuse_after_inference(self) -> None:
+        """A graph that runs in inference mode ends with the block."""
+        left = self.inference_left
+        if left is not None:
+            raise BreakGraph("unsupported-context", "a block of inference mode has ended", at=left + (self.step > left))
+
     def guard(self, kind: GuardKind, source: Source | None, expected: Any = None) -> None:
         """Assume it, and have it checked before the compiled code runs again. Nothing to check of what we hold ourselves."""
         if source is not None and not isinstance(source, ConstSource):
@@ -171,7 +182,7 @@ class Trace:
     def torch_guards(self) -> None:
         """What a graph relies on besides its inputs: the state of torch, and how inputs alias."""
         self.guards.add(Guard(GuardKind.STATE, None, Answer(torch.is_grad_enabled, self.grad_at_start)))
-        self.guards.add(Guard(GuardKind.STATE, None, Answer.to(torch.get_default_dtype)))
+        self.relies_on_state(torch.get_default_dtype)
         devices = {"cpu"} | {i.value.device.type for i in self.graph.inputs if isinstance(i.value, torch.Tensor)}
         for device, enabled, dtype in self.state_at_start.autocast:
             if device in devices:

@@ -1,10 +1,17 @@
-"""What `fuselab.compile` and `fuselab.disable` gave, met inside a compiled function: one is inlined, the other breaks the graph."""
+"""What `fuselab.compile` and `fuselab.disable` gave, met inside a compiled function: one is inlined, the other breaks the graph.
+
+A function of TorchScript is one node: its own interpreter runs it, without optimizing, where the graph runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from .. import _frame
+from ..breaks import BreakGraph
 from ..guards import GuardKind
 from ..source import AttrSource
 from .base import Args, Kwargs, VariableTracker
@@ -47,3 +54,40 @@ def wrap_compiled(tx: Interpreter, value: object, source: Source) -> VariableTra
         return None
     tx.guard(GuardKind.TYPE_IS, source, type(value))
     return tx.wrap(getattr(value, name), AttrSource(source, name))
+
+
+class ScriptedVariable(VariableTracker):
+    """A function that torch.jit scripted or traced."""
+
+    def __init__(self, function: torch.jit.ScriptFunction, source: Source) -> None:
+        super().__init__(source)
+        self.function = function
+
+    def python_type(self) -> type:
+        return torch.jit.ScriptFunction
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """What it prints would be printed while tracing."""
+        if "prim::Print" in str(self.function.inlined_graph):
+            tx.break_graph("unsupported-call", f"{self.describe()}, a function of TorchScript, prints")
+        try:
+            return tx.graph.call_function(as_operation(self.function), args, kwargs)
+        except BreakGraph as broken:
+            raise BreakGraph("unsupported-call", f"{self.describe()}, a function of TorchScript, is called: {broken.reason}") from broken
+
+
+@functools.lru_cache(maxsize=256)
+def as_operation(function: torch.jit.ScriptFunction) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch.jit.optimized_execution(False):
+            return function(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = f"script_{function.name.rpartition('.')[2]}"
+    return call
+
+
+def wrap_scripted(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    if type(value) is not torch.jit.ScriptFunction:
+        return None
+    tx.guard(GuardKind.ID_IS, source, value)
+    return ScriptedVariable(value, source)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import torch_calls
+from ..breaks import BreakGraph
+from ..state import SETTINGS
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .rules import rule
-from .shape import SymbolicVariable
+from .text import python_value
 from .user_defined import UserObjectVariable
 
 if TYPE_CHECKING:
@@ -60,8 +62,7 @@ def changes_state(function: Callable[..., Any]) -> torch_calls.Rule:
 
 def _number_or_constant(tx: Interpreter, value: VariableTracker) -> Any:
     """A size that varies is relied on: what is opened for a size of 3 is for 3."""
-    value = tx.realize(value)
-    return value.number(tx) if isinstance(value, SymbolicVariable) else value.constant()
+    return python_value(tx, value)
 
 
 _STATE = (
@@ -72,6 +73,7 @@ _STATE = (
     torch.autocast_increment_nesting,
     torch.autocast_decrement_nesting,
     torch.clear_autocast_cache,
+    *(write for _, write in SETTINGS),
 )
 torch_calls.RULES.update({function: changes_state(function) for function in _STATE})
 
@@ -146,6 +148,47 @@ class _NullMethod(VariableTracker):
 
     def parts(self) -> list[VariableTracker]:
         return [self.context]
+
+
+class InferenceModeVariable(NullContextVariable):
+    """`torch.inference_mode()`: in the trace gradients are off; the graph, all of whose work must be in the block, runs in that mode."""
+
+    def __init__(self) -> None:
+        super().__init__(torch._C._InferenceMode)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return _InferenceMethod(self, name) if name in ("__enter__", "__exit__") else super().get_attr(tx, name)
+
+    def rebuild(self, out: Rebuilder) -> None:
+        raise BreakGraph("unsupported-context", "a block of inference mode is left open", at=out.trace.inference)
+
+
+class _InferenceMethod(_NullMethod):
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        trace, entered = tx.trace, self.name == "__enter__"
+        if entered and (tx.graph.has_work() or trace.inference is not None or torch.is_inference_mode_enabled()):
+            tx.break_graph("unsupported-context", "inference mode is entered after other work")
+        grad = changes_state(torch._C._set_grad_enabled)
+        grad(tx, [tx.wrap_constant(trace.grad_at_start and not entered)], {})
+        if entered:
+            trace.inference = trace.step
+        else:
+            trace.inference_left = trace.step
+        return super().call(tx, args, kwargs)
+
+
+@rule(torch._C._InferenceMode)
+def _inference_mode(tx: Interpreter, enabled: VariableTracker | None = None) -> VariableTracker | None:
+    return InferenceModeVariable() if enabled is None or tx.truth(enabled) else None
+
+
+def _is_inference_mode(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if tx.trace.in_inference_mode:
+        return tx.wrap_constant(True)
+    return torch_calls.ask(torch.is_inference_mode_enabled, tx, args, kwargs)  # type: ignore[return-value]
+
+
+torch_calls.RULES[torch.is_inference_mode_enabled] = _is_inference_mode
 
 
 @rule(torch.profiler.record_function)

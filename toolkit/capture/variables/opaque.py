@@ -61,8 +61,13 @@ class OpaqueVariable(VariableTracker):
 
 
 def wrap_opaque(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
-    if not isinstance(value, KINDS):
+    if not isinstance(value, KINDS) and not _is_enum_of_torch(value):
         return None
     tx.guard(GuardKind.TYPE_IS, source, type(value))
     tx.guard(GuardKind.ID_IS, source, value)
     return OpaqueVariable(value, source)
+
+
+def _is_enum_of_torch(value: object) -> bool:
+    """A member of an enum that torch defines in C++: SDPBackend.MATH."""
+    return type(value).__module__.startswith("torch") and isinstance(getattr(type(value), "__members__", None), dict)

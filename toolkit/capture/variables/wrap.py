@@ -80,6 +80,7 @@ def handlers() -> tuple[Handler, ...]:
         namespaces.wrap_namespace,
         compiled.wrap_compiled,
         compiled.wrap_disabled,
+        compiled.wrap_scripted,
         functions.wrap_function,
         functions.wrap_method,
         wrappers.wrap_partial,
