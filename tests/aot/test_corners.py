@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from agree import agree, close, compiled, grown, recorded
 from torch.utils.checkpoint import checkpoint
 
+import fuselab
 from fuselab.toolkit import aot, shapes
 from fuselab.toolkit.errors import CannotTrace
 
@@ -287,3 +288,16 @@ def test_the_operator_that_eager_calls_for_batch_norm_on_a_gpu_has_its_four_resu
     found = OURS[torch.ops.aten.cudnn_batch_norm.default](x, w, w, v, v, False, 0.1, 1e-5)
     assert len(found) == len(torch.ops.aten.cudnn_batch_norm.default._schema.returns) == 4
     torch.testing.assert_close(found[0], F.batch_norm(x, v, v, w, w))
+
+
+def test_views_of_one_detached_tensor_know_it_and_may_be_written():
+    def fn(x):
+        alone = x.detach().squeeze()
+        both = x.detach()
+        return x * 2, alone, both, both.view(-1)
+
+    x = torch.randn(3, 1, requires_grad=True)
+    (_, alone, both, flat), expected = fuselab.compile(fn)(x), fn(x)
+    assert flat._base is both and expected[3]._base is expected[2]
+    alone.set_(torch.ones(2))  # a view made under no_grad would refuse
+    assert alone.tolist() == [1, 1]

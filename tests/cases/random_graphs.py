@@ -94,10 +94,16 @@ class Input:
         generator = torch.Generator().manual_seed(self.seed)
         plain = torch.randint(-3, 4, _widened(self.size, self.form), generator=generator).to(self.dtype)
         x = _FORMS[self.form](plain, self.size)
-        return x.requires_grad_() if self.grad else x
+        return _no_view(x).requires_grad_() if self.grad else x
 
     def __str__(self) -> str:
         return f"{str(self.dtype)[6:]}{list(self.size)} {self.form}{' grad' if self.grad else ''}"
+
+
+def _no_view(x: torch.Tensor) -> torch.Tensor:
+    """As laid out, but no view: eager forgets the history of views of a leaf that is one itself when its memory is written behind its
+    back."""
+    return torch.empty(0, dtype=x.dtype).set_(x.untyped_storage(), x.storage_offset(), x.shape, x.stride())
 
 
 def _widened(size: tuple[int, ...], form: str) -> tuple[int, ...]:

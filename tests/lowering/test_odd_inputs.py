@@ -202,3 +202,16 @@ def test_shifts_past_the_width_are_eagers(dtype):
 def test_distances_of_order_zero_keep_nan():
     x = torch.tensor([[1.0, float("nan"), 0.0], [1.0, 0.5, float("inf")]])
     agrees(lambda x: torch.cdist(x, x, p=0.0), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_integers_are_divided_by_their_extremes(dtype):
+    def fn(x, y):
+        return x // y, x % y, torch.fmod(x, y), torch.div(x, y, rounding_mode="trunc"), y % x.clamp(min=1)
+
+    info = torch.iinfo(dtype)
+    x = torch.tensor([0, 1, 7, info.max, info.min, info.max - 1, 3], dtype=dtype).repeat(5)
+    y = torch.tensor([info.max, info.min + (info.min == 0), info.max - 1, 2, 1], dtype=dtype).repeat_interleave(7)
+    fuselab.reset()
+    for found, expected in zip(fuselab.compile(fn)(x, y), fn(x, y), strict=True):
+        assert torch.equal(found, expected)

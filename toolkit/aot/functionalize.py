@@ -34,7 +34,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class Replay:
-    """View operations done again, outside the graph, on the tensor that really owns the memory. With `grad` false, under no_grad."""
+    """View operations done again, outside the graph, on the tensor that really owns the memory. With `grad` false, under no_grad: such
+    views may not be written where gradients are on. (What was detached may.)"""
 
     steps: tuple[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]], ...]
     grad: bool
@@ -281,6 +282,7 @@ class Planner:
         self.inputs, self.node_of, self.strides_of = inputs, node_of, strides_of
         self.plan = Plan()
         self.by_storage = {i.storage: i for i in inputs}
+        self.detached: set[Node] = set()  # where outputs were detached: to eager that is a tensor of its own, whose views know it
 
     def make(self, outputs: Sequence[Any]) -> Plan:
         self._check_inputs()
@@ -358,9 +360,13 @@ class Planner:
         path = view_path(self._now(o), root)
         if path is None:
             raise CannotTrace("an output shares memory with another tensor in a way that views do not explain")
-        if o.grad_fn is not None and any(n.target is torch.ops.aten.detach.default for n in path):
+        detached = [n for n in path if n.target is torch.ops.aten.detach.default]
+        if o.grad_fn is not None and detached:
             raise CannotTrace("an output was detached from the tensor whose memory it shares, and then got a history of its own")
-        return Replay(tuple(self._step(n) for n in path), o.grad_fn is not None)
+        if any(n in self.detached for n in detached):
+            raise CannotTrace("outputs that are views of one detached tensor")
+        self.detached |= set(detached)
+        return Replay(tuple(self._step(n) for n in path), bool(detached) or o.grad_fn is not None)
 
     def _step(self, node: Node) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
         def slotted(a: Any) -> Any:

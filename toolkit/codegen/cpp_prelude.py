@@ -112,8 +112,8 @@ template <> struct wide<uint64_t> { typedef uint64_t type; };
 template <class T> static inline T wrap_add(T a, T b) { typedef typename wide<T>::type U; return (T)((U)a + (U)b); }
 template <class T> static inline T wrap_sub(T a, T b) { typedef typename wide<T>::type U; return (T)((U)a - (U)b); }
 template <class T> static inline T wrap_mul(T a, T b) { typedef typename wide<T>::type U; return (T)((U)a * (U)b); }
-template <class T> static inline T trunc_div(T a, T b) { return b == (T)-1 ? wrap_sub((T)0, a) : (T)(a / (b == 0 ? (T)1 : b)); }
-template <class T> static inline T c_mod(T a, T b) { return b == (T)-1 || b == 0 ? (T)0 : (T)(a % b); }
+template <class T> static inline T trunc_div(T a, T b) { return (T)-1 < 0 && b == (T)-1 ? wrap_sub((T)0, a) : (T)(a / (b == 0 ? (T)1 : b)); }
+template <class T> static inline T c_mod(T a, T b) { return ((T)-1 < 0 && b == (T)-1) || b == 0 ? (T)0 : (T)(a % b); }
 template <class T> static inline T floor_divide(T a, T b) { const T q = trunc_div(a, b), r = c_mod(a, b); return (T)(q - ((r != 0) & ((r < 0) != (b < 0)))); }
 template <class T> static inline T remainder_of(T a, T b) { const T r = c_mod(a, b); return (T)(r + (((r != 0) & ((r < 0) != (b < 0))) ? b : (T)0)); }
 template <class T> static inline T shift_left(T a, T b) { typedef typename wide<T>::type U; return b < 0 || b >= (T)(8 * sizeof(T)) ? (T)0 : (T)((U)a << b); }
