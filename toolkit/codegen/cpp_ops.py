@@ -253,10 +253,17 @@ class CppOps(CppText):
         return self.truediv(self.where(binary("<", COMPARISON, x, zero(x.dtype), BOOL), e, one), self.add(one, e))
 
     def exp(self, x: Written) -> Written:
-        return call(f"exp{suffix(x.dtype)}", x)
+        return self._ours("exp", x)
 
     def erf(self, x: Written) -> Written:
-        return call("erf" if x.dtype is torch.float64 else "erf_of", x)
+        return self._ours("erf", x)
+
+    def tanh(self, x: Written) -> Written:
+        return self._ours("tanh", x)
+
+    def _ours(self, name: str, x: Written) -> Written:
+        """One of the functions in `cpp_functions.py`."""
+        return call(name if x.dtype is torch.float64 else f"{name}_of", x)
 
     def erfinv(self, x: Written) -> Written:
         return call("erf_inverse", x)
@@ -331,7 +338,7 @@ def _bits(sign: str, strength: int) -> Callable[..., Written]:
     return lambda self, a, b: narrowed(binary(sign, strength, a, b))
 
 
-_SAME = "exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erfc lgamma hypot nextafter"
+_SAME = "exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh erfc lgamma hypot nextafter"
 _ROWS: dict[str, Any] = {
     **{n: _same_name(n) for n in _SAME.split()},
     **{n: _builtin(n) for n in ("floor", "ceil", "trunc", "copysign")},

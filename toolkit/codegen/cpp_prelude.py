@@ -14,6 +14,8 @@ import platform
 
 import torch
 
+from .cpp_functions import FUNCTIONS
+
 C_TYPES = {
     torch.float32: "float", torch.float64: "double", torch.int64: "int64_t", torch.int32: "int32_t", torch.int16: "int16_t",
     torch.int8: "int8_t", torch.uint8: "uint8_t", torch.bool: "bool", torch.bfloat16: "bfloat16", torch.float16: "float16",
@@ -89,22 +91,6 @@ template <class T> static inline T nan_max(T a, T b) { return (b > a) | (b != b)
 template <class T> static inline T nan_min(T a, T b) { return (b < a) | (b != b) ? b : a; }
 #pragma omp declare reduction(nan_max : float, double : omp_out = nan_max(omp_out, omp_in)) initializer(omp_priv = -INFINITY)
 #pragma omp declare reduction(nan_min : float, double : omp_out = nan_min(omp_out, omp_in)) initializer(omp_priv = INFINITY)
-#ifdef __FMA__
-static inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-#else
-static inline float fused(float a, float b, float c) { return a * b + c; }
-#endif
-// erf within 2 ulp, vectorised whole: a polynomial near 0; elsewhere 1 - 2^q(x), q fitted to log2(erfc x), with 2^z by the bits of a float.
-static inline float erf_of(float x) {
-  const float t = __builtin_fabsf(x), u = t < 4.0f ? t : 4.0f, s = x * x;
-  const float q = fused(fused(fused(fused(-0.00178626925f, u, 0.0223231204f), u, -0.130973071f), u, -0.939545751f), u, -1.61557841f);
-  const float z = fused(q, u, -0.00285613374f), k = __builtin_rintf(z), f = z - k;
-  const float e = fused(fused(fused(fused(0.00134099997f, f, 0.00967603642f), f, 0.0555029735f), f, 0.240221068f), f, 0.693147242f);
-  const float far = 1.0f - __builtin_bit_cast(float, ((int)k + 127) << 23) * fused(e, f, 1.0f);
-  const float n = fused(fused(fused(fused(-0.000601339329f, s, 0.0049980008f), s, -0.0267702322f), s, 0.112819269f), s, -0.376125067f);
-  const float near = fused(fused(n, s, 0.128379151f), x, x);
-  return t > 0.921875f ? __builtin_copysignf(far, x) : near;
-}
 // Integers wrap round; division rounds down; a shift by the width or more gives 0 or the sign.
 template <class T> struct wide { typedef uint32_t type; };
 template <> struct wide<int64_t> { typedef uint64_t type; };
@@ -304,7 +290,7 @@ def prelude(vector: bool = True) -> str:
         .replace("T ", f"{t} ")
         for t, s in (("float", "f"), ("double", ""))
     )
-    return "\n".join([_TYPES, _prototypes(vector), _float8_limits(), _RULES + floating + _RANDOM])
+    return "\n".join([_TYPES, _prototypes(vector), _float8_limits(), _RULES + FUNCTIONS + floating + _RANDOM])
 
 
 def _float8_limits() -> str:
