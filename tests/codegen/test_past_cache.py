@@ -33,7 +33,7 @@ CASES = {
 @pytest.mark.parametrize("block", [1024, 16])
 @pytest.mark.parametrize("name", CASES)
 def test_streamed_results_are_eagers(name, block, monkeypatch):
-    for constant, value in (("STREAMED", 1), ("LINES", 1), ("BLOCK", block), ("GRAIN", 500), ("AHEAD", 1)):
+    for constant, value in (("STREAMED", 1), ("LINES", 1), ("BLOCK", block), ("WHOLE_BLOCK", block), ("GRAIN", 500), ("AHEAD", 1)):
         monkeypatch.setattr(tiling, constant, value)
     fn, *args = CASES[name]
     agrees(fn, *args, tolerance=1e-4 if args[0].dtype is torch.float32 else None)

@@ -20,7 +20,8 @@ SCANS = {
 
 @dataclass(frozen=True)
 class Accumulator:
-    """`combine` is a statement over {0} (accumulator) and {1} (a value, or an inner accumulator); `clause` names the omp reduction."""
+    """`combine` is a statement over {0} (accumulator) and {1} (a value, or an inner accumulator); `clause` names the omp reduction. `best`
+    is the accumulator whose place this one holds, by lanes first: there it is where the lane's block begins."""
 
     name: str
     dtype: torch.dtype
@@ -28,6 +29,7 @@ class Accumulator:
     combine: str
     clause: str
     total: torch.dtype  # what the depths outside of a block are
+    best: str = ""
 
     def at(self, level: str) -> Accumulator:
         """The one of an inner depth."""
@@ -48,6 +50,18 @@ def accumulator(name: str, kind: str, dtype: torch.dtype) -> Accumulator:
         "min": (greatest, f"{{0}} = nan_min{typed}({{0}}, {{1}});", "nan_min" if floating else "min"),
     }[kind]
     return Accumulator(name, dtype, initial, combine, clause, dtype)
+
+
+def place_of(name: str, best: Accumulator) -> Accumulator:
+    """The first place of an extreme, found in the same loop."""
+    return replace(accumulator(name, "min", torch.int64), dtype=torch.int32, best=best.name)
+
+
+def better(kind: str, value: str, best: str, floating: bool) -> str:
+    """Whether a value takes the place of the best so far: the first NaN does, and keeps it."""
+    if floating:
+        return f"!({value} {'<=' if kind == 'max' else '>='} {best}) & ({best} == {best})"
+    return f"{value} {'>' if kind == 'max' else '<'} {best}"
 
 
 def _limits(dtype: torch.dtype) -> tuple[str, str]:

@@ -10,10 +10,10 @@ from ..scheduling.loop_order import strides
 from ..scheduling.nodes import SchedulerNode
 from ..scheduling.stages import loops
 from .cpp_nest import Range
-from .cpp_ops import ctype
-from .cpp_prelude import C_TYPES
+from .cpp_ops import compute_dtype
+from .cpp_prelude import C_TYPES, array
 from .cpp_reduce import CppReductions
-from .tiling import BLOCK, LANES, TILE
+from .tiling import BLOCK, FETCHED, LANES, TILE, WHOLE_BLOCK
 
 
 class CppLoops(CppReductions):
@@ -54,27 +54,28 @@ class CppLoops(CppReductions):
     def _collected(self, last: Range, nodes: list[SchedulerNode], pragma: str = "") -> None:
         """The last loop, by blocks whose results are stored past the cache."""
         v, n = last
-        bounds, most = ("0", self.expr(n)), n
+        whole = is_constant(n) and int(n) % WHOLE_BLOCK == 0
+        bounds, most, block = ("0", self.expr(n)), n, WHOLE_BLOCK if whole else BLOCK
         with contextlib.ExitStack() as stack:
-            if pragma or not is_constant(n) or int(n) > BLOCK:
+            if pragma or not is_constant(n) or int(n) > block:
                 if pragma:
                     self.pragma(pragma)
-                stack.enter_context(self.out.block(f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {BLOCK})"))
-                self.out.line(f"const int64_t {v}e = long_min({v}b + {BLOCK}, {self.expr(n)});")
-                bounds, most = (f"{v}b", f"{v}e"), BLOCK
-            self._fetch_for(last, bounds)
-            with self.past_cache(nodes, last, bounds, most), self.loops([last], "omp simd", {v: bounds}):
+                stack.enter_context(self.out.block(f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {block})"))
+                end = f"{v}b + {block}" if whole else f"long_min({v}b + {block}, {self.expr(n)})"
+                self.out.line(f"const int64_t {v}e = {end};")
+                bounds, most = (f"{v}b", f"{v}e"), block
+            count = bounds[1] if bounds[0] == "0" else str(block) if whole else f"{v}e - {v}b"
+            self._fetch_for(last, bounds[0], count)
+            with self.past_cache(nodes, last, (bounds[0], count), most), self.loops([last], "omp simd", {v: bounds}):
                 self.nodes(nodes)
 
-    def _fetch_for(self, last: Range, bounds: tuple[str, str]) -> None:
-        """While a block is worked on: the same of the next row, or in a kernel without rows what comes two blocks later."""
-        (v, _), (first, end) = last, bounds
-        count = end if first == "0" else f"{end} - {first}"
+    def _fetch_for(self, last: Range, first: str, count: str) -> None:
+        """While a block is worked on: the same of the next row, or in a kernel without rows what comes some blocks later."""
         if self.group.is_reduction:
             if self.fetching():
                 self.fetch_row(first, count)
         elif first != "0":
-            self.fetch({v: symbol(first) + 2 * BLOCK}, count)
+            self.fetch({last[0]: symbol(first) + FETCHED}, count)
         elif len(self.ranges) > 1:
             self.fetch_row(first, count)
 
@@ -104,7 +105,7 @@ class CppLoops(CppReductions):
             for (v, n), size in cut:
                 self.out.line(f"const int64_t {v}e = long_min({v}b + {size}, {self.expr(n)});")
             self._fill_tiles(turned, last)
-            for block in (self.base(), self.loops([turned], "", bounds), self.past_cache(self.group.nodes, last, bounds[last[0]], TILE[1])):
+            for block in (self.base(), self.loops([turned], "", bounds), self.past_cache(self.group.nodes, last, (f"{last[0]}b", f"{last[0]}e - {last[0]}b"), TILE[1])):
                 stack.enter_context(block)
             with self.loops([last], "omp simd", bounds):
                 self.nodes(self.group.nodes)
@@ -137,7 +138,7 @@ class CppLoops(CppReductions):
     def _rows_kept(self) -> None:
         elements = product(self.group.domain.r)
         for name in sorted(self.kept):
-            self.out.line(f"{ctype(self.dtypes[name])} {name}[{elements}];")
+            self.out.line(array(compute_dtype(self.dtypes[name]), name, elements))
 
     def _stages(self) -> None:
         for stage, nodes in loops(self.group):

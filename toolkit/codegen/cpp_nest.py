@@ -95,10 +95,10 @@ class CppNest(CppMemory):
                 self.walk(node)
 
     @contextlib.contextmanager
-    def past_cache(self, nodes: list[SchedulerNode], last: Range, bounds: tuple[str, str], most: Expr | int) -> Iterator[None]:
-        """The block writes these nodes' streamed results for `bounds` of the last loop: into arrays, which are then stored past the
-        cache."""
-        v, (first, end) = last[0], bounds
+    def past_cache(self, nodes: list[SchedulerNode], last: Range, elements: tuple[str, str], most: Expr | int) -> Iterator[None]:
+        """The block writes these nodes' streamed results for `elements` of the last loop, a first one and how many: into arrays, which
+        are then stored past the cache."""
+        v, (first, count) = last[0], elements
         written = {n.name: n.writes[0].index for n in nodes if n.name in self.streamed}
         place = f"[{v}]" if first == "0" else f"[{v} - {first}]"
         for name in written:
@@ -109,7 +109,6 @@ class CppNest(CppMemory):
         self.loop_names.add(first)
         for name, index in written.items():
             del self.collected[name]
-            count = end if first == "0" else f"{end} - {first}"
             self.out.line(f"stream(&{self.element(name, index.xreplace({v: start}))}, {name}, {count});")
 
     def fetch(self, moved: dict[sympy.Symbol, Expr], count: str) -> None:

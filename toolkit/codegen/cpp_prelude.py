@@ -145,6 +145,10 @@ template <class T> static inline void stream(T* to, const T* from, long count) {
   const long size = count * (long)sizeof(T), before = -(uintptr_t)to & 63, head = before < size ? before : size;
   char* t = (char*)to;
   const char* f = (const char*)from;
+  if (head == 0 && size % 64 == 0) {
+    for (long i = 0; i < size; i += 64) stream_line(t + i, f + i);
+    return;
+  }
   if (head) __builtin_memcpy(t, f, head);
   long i = head;
   for (; i + 64 <= size; i += 64) stream_line(t + i, f + i);

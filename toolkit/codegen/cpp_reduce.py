@@ -21,20 +21,26 @@ from ..loops.ir import Reduction
 from ..loops.layout import product
 from ..scheduling.loop_order import flat_position, hint
 from ..scheduling.nodes import SchedulerNode
-from .cpp_accumulate import SCANS, Accumulator, accumulator
+from .cpp_accumulate import SCANS, Accumulator, accumulator, better, place_of
 from .cpp_nest import Bounds, CppNest
 from .cpp_ops import FLOATS, binary, cast, compute_dtype, zero
 from .cpp_prelude import C_TYPES, array
-from .tiling import LONG_ROW, PARTIAL, PARTIAL_ROWS, ROW_LANES, TWO_LOOPS
-from .walk import ATOM, COMPARISON, LANE, PRODUCT, SUM, UNARY, Written
+from .tiling import COSTLY, LONG_ROW, PARTIAL, PARTIAL_ROWS, ROW_LANES, TWO_LOOPS
+from .walk import ATOM, BIT_AND, COMPARISON, LANE, PRODUCT, SUM, UNARY, Written
 from .writer import Writer
 
 MOST_SHARES = 64
+IN_WORDS = (torch.float32, torch.int32, torch.bool)  # whose places are found by lanes
 
 
 def kind_of(node: SchedulerNode) -> str:
     """The kind of a node's reduction, "" if it is none."""
     return node.buffer.data.kind if node.is_reduction and isinstance(node.buffer.data, Reduction) else ""
+
+
+def _source(node: SchedulerNode) -> torch.dtype:
+    """What a reduction's elements are computed in."""
+    return compute_dtype(node.buffer.data.src_dtype) if isinstance(node.buffer.data, Reduction) else torch.int64
 
 
 class CppReductions(CppNest):
@@ -47,13 +53,15 @@ class CppReductions(CppNest):
     level: str
     stage: int
     in_blocks: bool
+    places_by_lanes: bool
     whole_bounds: Bounds
     row_bounds: tuple[str, str]
 
     def reduction_stage(self, nodes: list[SchedulerNode]) -> None:
         """One loop over r, or two if a reduction of it needs two: then the second does the stage's stores."""
         self.found = {}
-        two = any(kind_of(n) in TWO_LOOPS for n in nodes)
+        self.places_by_lanes = self._finds_places_by_lanes(nodes)
+        two = any(kind_of(n) in TWO_LOOPS for n in nodes) and not self.places_by_lanes
         for self.final in (False, True) if two else (True,):
             self._loop(nodes)
         self.final = True
@@ -81,13 +89,15 @@ class CppReductions(CppNest):
         self._finish()
 
     def fetching(self) -> bool:
-        """This is the loop over r that the next row is fetched in: the last one, if it goes by blocks or the row is short; else the last
-        reduction."""
+        """This is the loop over r that the next row is fetched in: the last that computes costly functions, so that the processor has
+        something else to do; without one the last, if it goes by blocks or the row is short; else the last reduction."""
         if not self.ahead or not self.final:
             return False
         stages = {n: s for n, s in self.group.stages.items() if s % 2}
         last = max(stages.values())
-        if hint(self.r()[-1][1], self.hints) >= LONG_ROW and not any(n.name in self.streamed for n, s in stages.items() if s == last):
+        if costly := [s for n, s in stages.items() if COSTLY & n.trace.counts.keys()]:
+            last = max(costly)
+        elif hint(self.r()[-1][1], self.hints) >= LONG_ROW and not any(n.name in self.streamed for n, s in stages.items() if s == last):
             last = max((s for n, s in stages.items() if kind_of(n)), default=0)
         return self.stage == last
 
@@ -104,6 +114,15 @@ class CppReductions(CppNest):
         if self.tiling.form == "columns" or len(self.r()) != 1 or self.adds or any(n.is_scan for n in nodes):
             return False
         return any(map(kind_of, nodes)) and hint(self.r()[-1][1], self.hints) >= LONG_ROW
+
+    def _finds_places_by_lanes(self, nodes: list[SchedulerNode]) -> bool:
+        """One loop finds extremes and their places: nothing but lanes between it and the result, in words that hold both."""
+        two = [n for n in nodes if kind_of(n) in TWO_LOOPS]
+        if not two or self.tiling.shared or self._sums_long(nodes) or not self._row_is_long(nodes):
+            return False
+        v, size = self.r()[-1]
+        fits = is_constant(size) and int(size) < 2**31
+        return fits and all(kind_of(n).startswith("arg") and flat_position(n) == v and _source(n) in IN_WORDS for n in two)
 
     def _blocked(self) -> tuple[sympy.Symbol, Expr]:
         """The loop whose elements are summed by blocks."""
@@ -157,7 +176,7 @@ class CppReductions(CppNest):
             dtype = a.dtype if level == self.level else a.total
             if lanes := self._lanes_at(level):
                 out.line(array(dtype, a.name + level, lanes))
-                out.line(f"for (int64_t j = 0; j < {lanes}; ++j) {a.name}{level}[j] = {a.initial};")
+                out.line(f"for (int64_t j = 0; j < {lanes}; ++j) {a.name}{level}[j] = {'0' if a.best else a.initial};")
             else:
                 out.line(f"{C_TYPES[dtype]} {a.name}{level} = {a.initial};")
 
@@ -169,14 +188,19 @@ class CppReductions(CppNest):
             if not self._lanes_at(outer):
                 out.line(f"#pragma omp simd reduction({a.clause} : {a.name}{outer})")
             into = f"{a.name}{outer}[j]" if self._lanes_at(outer) else a.name + outer
-            out.line(f"for (int64_t j = 0; j < {lanes}; ++j) {a.combine.format(into, f'{a.name}{inner}[j]')}")
+            value = f"{a.name}{inner}[j]"
+            if a.best:
+                found = f"{a.best}{inner}[j]"
+                value = f"({found} == {a.best}{outer}) | ({found} != {found}) ? {value} + j : INT64_MAX"
+            out.line(f"for (int64_t j = 0; j < {lanes}; ++j) {a.combine.format(into, value)}")
 
     def _by_lanes(self, nest: Writer, outer: str) -> Writer:
         around = self.out = Writer()
         v, (first, end) = self.r()[-1][0], self.row_bounds
         self._declare(around, "_lanes")
         with around.block(f"for (int64_t {v}l = {first}; {v}l < {end}; {v}l += {ROW_LANES})"):
-            around.line(f"const int64_t {v}e = long_min({v}l + {ROW_LANES}, {end});")
+            whole = end.isdigit() and first.isdigit() and int(end) % ROW_LANES == int(first) % ROW_LANES == 0
+            around.line(f"const int64_t {v}e = {v}l + {ROW_LANES};" if whole else f"const int64_t {v}e = long_min({v}l + {ROW_LANES}, {end});")
             if self.fetching():
                 self.fetch_row(f"{v}l", f"{v}e - {v}l")
             around.include(nest)
@@ -260,6 +284,8 @@ class CppReductions(CppNest):
         """The first place of the extreme: the extreme first, then the least place where it is."""
         dtype = torch.int32 if value.dtype is torch.bool else value.dtype
         value = self.to_dtype(value, dtype, value.dtype)
+        if self.places_by_lanes:
+            return self._place_by_lanes(kind, dtype, self.keep(value))
         if not self.final:
             self.found[self.node] = self.accumulate(kind, dtype, value)
             return value
@@ -267,6 +293,19 @@ class CppReductions(CppNest):
         here = f"({value.text} == {best.text})" + (f" | ({value.text} != {value.text})" if dtype in FLOATS else "")
         place = Written(f"({here}) ? {self.expr(flat_position(self.node))} : INT64_MAX", torch.int64)
         return self.accumulate("min", torch.int64, self.keep(place))
+
+    def _place_by_lanes(self, kind: str, dtype: torch.dtype, value: Written) -> Written:
+        """Each lane keeps its extreme, and the block that it was in."""
+        best = accumulator(self.fresh("acc"), kind, dtype)
+        place = place_of(self.fresh("acc"), best)
+        self.accumulators += [best, place]
+        v = self.r()[-1][0]
+        extreme, at = (f"{a.name}_lanes[{v} - {v}l]" for a in (best, place))
+        test = Written(better(kind, value.text, extreme, dtype in FLOATS), torch.bool, BIT_AND)
+        test = self.keep(test)
+        self.statement(f"{extreme} = {test.text} ? {value.text} : {extreme};")
+        self.statement(f"{at} = {test.text} ? (int32_t){v}l : {at};")
+        return Written(place.name, torch.int64, level=0)
 
     def store_reduction(self, name: str, index: Expr, value: Written) -> None:
         if not self.node.is_reduction:
