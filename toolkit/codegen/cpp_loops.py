@@ -12,11 +12,11 @@ from ..scheduling.stages import loops
 from .cpp_nest import Range
 from .cpp_ops import compute_dtype
 from .cpp_prelude import C_TYPES, array
-from .cpp_reduce import CppReductions
+from .cpp_scan import CppScans
 from .tiling import BLOCK, FETCHED, LANES, TILE, WHOLE_BLOCK
 
 
-class CppLoops(CppReductions):
+class CppLoops(CppScans):
     """The body of a kernel."""
 
     def form(self) -> None:
@@ -158,6 +158,9 @@ class CppLoops(CppReductions):
         self.known |= {key: value for key, value in self.lasting.items() if key in self.known}
 
     def _stage_over_r(self, nodes: list[SchedulerNode]) -> None:
+        if self.stage in self.summed:
+            self.sum_stage(nodes)
+            return
         if not any(n.name in self.streamed for n in nodes):
             self.reduction_stage(nodes)
             return

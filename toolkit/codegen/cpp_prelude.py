@@ -163,6 +163,32 @@ static inline void fence() {
 template <class T> static inline void ahead(const T* from, long count) {
   for (long i = 0; i < count * (long)sizeof(T); i += 64) __builtin_prefetch((const char*)from + i, 0, 2);
 }
+// x[i] becomes sum + x[0] + ... + x[i], in double; the last of them. Eight at a time: each is added to those 1, then 2, then 4 further on.
+static inline double running_sum(float* x, long count, double sum) {
+  long i = 0;
+#if defined(__AVX__) && (defined(__clang__) || __GNUC__ >= 12)
+  typedef double eight __attribute__((vector_size(64)));
+  typedef float floats __attribute__((vector_size(32), aligned(4), may_alias));
+  const eight none = {};
+  eight before = none + sum;
+  for (; i + 8 <= count; i += 8) {
+    floats* here = (floats*)(x + i);
+#if defined(__AVX512F__) && !defined(__clang__)
+    eight v = __builtin_ia32_cvtps2pd512_mask(*here, none, -1, 4);
+#else
+    eight v = __builtin_convertvector(*here, eight);
+#endif
+    v += __builtin_shufflevector(none, v, 7, 8, 9, 10, 11, 12, 13, 14);
+    v += __builtin_shufflevector(none, v, 6, 7, 8, 9, 10, 11, 12, 13);
+    v += __builtin_shufflevector(none, v, 4, 5, 6, 7, 8, 9, 10, 11);
+    *here = __builtin_convertvector(v + before, floats);
+    before += __builtin_shufflevector(v, v, 7, 7, 7, 7, 7, 7, 7, 7);
+  }
+  sum = before[0];
+#endif
+  for (; i < count; ++i) x[i] = (float)(sum += (double)x[i]);
+  return sum;
+}
 // to[c][r] = from[r][c], rows `to_step` and `from_step` apart; squares of 8 in registers.
 template <int size> struct bits_of;
 template <> struct bits_of<1> { typedef uint8_t type; };

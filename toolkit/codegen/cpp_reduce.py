@@ -1,4 +1,4 @@
-"""Reductions and scans of a C++ kernel: accumulators, and the loops over r that fill them.
+"""Reductions of a C++ kernel: accumulators, and the loops over r that fill them.
 
 An accumulator exists at up to four depths, each combined into the one outside it: the result; one thread's share of it, where a loop
 over r is shared between threads ("whole"); the partial result of a block of elements, which keeps the rounding error of long sums small
@@ -21,7 +21,7 @@ from ..loops.ir import Reduction
 from ..loops.layout import product
 from ..scheduling.loop_order import flat_position, hint
 from ..scheduling.nodes import SchedulerNode
-from .cpp_accumulate import SCANS, Accumulator, accumulator, better, place_of
+from .cpp_accumulate import Accumulator, accumulator, better, place_of
 from .cpp_nest import Bounds, CppNest
 from .cpp_ops import FLOATS, binary, cast, compute_dtype, zero
 from .cpp_prelude import C_TYPES, array
@@ -346,35 +346,6 @@ class CppReductions(CppNest):
             if value.strength != ATOM:
                 with self.base():
                     self.found[node] = self.keep(value)
-
-    def scan(self, dtype: torch.dtype, kind: str, value: Written) -> Written:
-        if not self.node.is_scan:
-            return self.of_one(dtype, kind, value)
-        if kind.startswith("arg"):
-            return self._scanned_place(kind[3:], value)
-        wide = torch.float64 if kind in ("sum", "prod", "logcumsumexp") and compute_dtype(dtype) is torch.float32 else compute_dtype(dtype)
-        initial = {"sum": "0", "prod": "1", "logcumsumexp": "-INFINITY"}.get(kind) or accumulator("", kind, wide).initial
-        a = Accumulator(self.fresh("acc"), wide, initial, "", "", wide)
-        place = self._carried(a)
-        text = (value if value.dtype is wide else cast(value, wide)).at(UNARY)
-        self.statement(f"{place} = {SCANS[kind].format(place, text, C_TYPES[wide])};")
-        now = Written(place, wide)
-        return self.keep(now if wide is compute_dtype(dtype) else cast(now, compute_dtype(dtype)))
-
-    def _carried(self, a: Accumulator) -> str:
-        """What a scan has come to, where the loop is now."""
-        self.accumulators.append(a)
-        return a.name + self.level + (self.lane() if self.tiling.form == "columns" else "")
-
-    def _scanned_place(self, kind: str, value: Written) -> Written:
-        """The place of the last extreme so far; a NaN stays one until the next."""
-        value = self.keep(value if value.dtype is not torch.bool else cast(value, torch.int32))
-        best = self._carried(Accumulator(self.fresh("acc"), value.dtype, accumulator("", kind, value.dtype).initial, "", "", value.dtype))
-        place = self._carried(Accumulator(self.fresh("acc"), torch.int64, "0", "", "", torch.int64))
-        v, sign = value.text, ">=" if kind == "max" else "<="
-        better = f"({v} != {v}) | (({best} == {best}) & ({v} {sign} {best}))"
-        self.statement(f"if ({better}) {best} = {v}, {place} = {self.expr(flat_position(self.node))};")
-        return self.keep(Written(place, torch.int64))
 
 
 class _Inner(Iterable[Accumulator]):

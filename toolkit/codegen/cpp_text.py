@@ -1,7 +1,7 @@
 """Names, places and text of a C++ kernel under construction: the base of its writer.
 
 The writer is one class in layers, each in a file of its own: text (this one), expressions (`cpp_ops.py`), memory (`cpp_memory.py`), loops
-(`cpp_nest.py`), reductions (`cpp_reduce.py`), forms (`cpp_loops.py`), the whole function (`cpp.py`).
+(`cpp_nest.py`), reductions (`cpp_reduce.py`), scans (`cpp_scan.py`), forms (`cpp_loops.py`), the whole function (`cpp.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..scheduling.nodes import FusedSchedulerNode
 from ..shapes.text import cpp as index_text
 from .arguments import Arguments
 from .cpp_prelude import C_TYPES
-from .tiling import adds, ahead, choose, kept_rows, past_cache
+from .tiling import adds, ahead, choose, kept_rows, past_cache, running_sums
 from .walk import INNERMOST, LANE, UNARY, Walker, Written, joined
 from .writer import Writer
 
@@ -47,7 +47,8 @@ class CppText(Arguments, Walker):
         self.tiling = choose(group, hints, self.adds)
         self.kept = kept_rows(group, hints)
         self.internal = (group.internal - group.crossing) | self.kept
-        self.streamed = past_cache(group, self.tiling.form, self.internal, hints)
+        self.summed = running_sums(group, self.tiling.form, hints)
+        self.streamed = past_cache(group, self.tiling.form, self.summed, self.internal, hints)
         self.collected: dict[str, str] = {}  # results that are being collected for that: the element's place in the array
         self.ahead = ahead(group, self.tiling.form, self.streamed, hints)
         self.renamed = {old: new for new, old in group.inplace.items()}

@@ -10,13 +10,16 @@ whole     few results of many elements: each loop over r is shared out between t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import sympy
+import torch
 
 from ..loops.index import Expr, is_constant
+from ..loops.ir import Scan
 from ..loops.layout import ZERO, product
 from ..loops.trace import Ref, Trace
 from ..scheduling.depends import MemoryDep, combines
@@ -33,6 +36,7 @@ PARTIAL = 4096  # elements summed one after the other (by lanes) before they joi
 PARTIAL_ROWS = 128  # the same for columns
 LONG_ROW = 1024  # elements of a row from which it is reduced into an array of
 ROW_LANES = 256  # partial results
+ROW_OF_SUMS = 32  # elements of a row whose running sums are made by blocks
 STREAMED = 32 << 20  # bytes from which a result is stored past the cache: most of it would not be there when it is read
 BLOCK = 256  # elements that are collected before they are stored past the cache
 WHOLE_BLOCK = 64  # the same where all blocks are whole: so few that a processor works on the next ones while these are on their way
@@ -124,12 +128,26 @@ def kept_rows(group: FusedSchedulerNode, hints: Hints) -> frozenset[str]:
     return frozenset(n for n in group.crossing if elements * max(4, buffers[n].layout.dtype.itemsize) <= ROW)
 
 
-def past_cache(group: FusedSchedulerNode, form: Form, internal: frozenset[str], hints: Hints) -> frozenset[str]:
+def running_sums(group: FusedSchedulerNode, form: Form, hints: Hints) -> frozenset[int]:
+    """Stages with one running sum in float32, which goes by blocks."""
+    if form != "rows" or len(group.domain.r) != 1 or adds(group) or hint(group.domain.r[0], hints) < ROW_OF_SUMS:
+        return frozenset()
+    scans = [n for n in group.nodes if n.is_scan]
+    reduced = {group.stages[n] for n in group.nodes if n.is_reduction}
+    counted = Counter(group.stages[n] for n in scans)
+    floats = (torch.float32, torch.bfloat16, torch.float16)
+    good = [n for n in scans if isinstance(n.buffer.data, Scan) and n.buffer.data.kind == "sum" and n.buffer.data.dtype in floats]
+    return frozenset(s for n in good if counted[s := group.stages[n]] == 1 and s not in reduced)
+
+
+def past_cache(
+    group: FusedSchedulerNode, form: Form, summed: frozenset[int], internal: frozenset[str], hints: Hints
+) -> frozenset[str]:
     """Large results that are stored past the cache: fresh memory, written once, element after element along the innermost loop, and not
     read in this kernel's later stages."""
     if form not in ("flat", "tiles", "rows") or not group.domain.sizes or adds(group):
         return frozenset()
-    reducing = {group.stages[n] for n in group.nodes if n.is_reduction or n.is_scan}
+    reducing = {group.stages[n] for n in group.nodes if n.is_reduction or n.is_scan} - summed
     last, size = group.domain.ranges()[-1]
     found = set()
     for node in group.nodes:
