@@ -22,7 +22,9 @@ def compile_for_h100(kernels, prelude):
     launch_triton.interpreted = lambda: False
     space = launch_triton._executed("\n\n".join([prelude, *(k.source for k in kernels)]))
     for k in kernels:
-        signature = {a.name: "i64" if a.is_size else "*" + NAMES[a.dtype] for a in k.signature} | dict.fromkeys(k.launch["blocks"], "constexpr")
+        signature = {a.name: "i64" if a.is_size else "*" + NAMES[a.dtype] for a in k.signature} | dict.fromkeys(
+            k.launch["blocks"], "constexpr"
+        )
         source = ASTSource(space[k.name], signature, constexprs=dict(k.launch["blocks"]))
         made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": k.launch["warps"]})
         print(f"{k.name}: {len(made.asm['cubin'])}", flush=True)

@@ -73,7 +73,12 @@ def test_sizes_that_change_are_arguments():
 
 
 def test_kernels_compile_for_sm_90_without_a_gpu():
-    done = subprocess.run([sys.executable, "-W", "ignore", str(Path(__file__).parent / "compile_sm90.py")], capture_output=True, text=True,
-                          env={**os.environ, "FUSELAB_CACHE": "0", "PYTHONPATH": str(Path(__file__).parents[2])}, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(Path(__file__).parent / "compile_sm90.py")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "FUSELAB_CACHE": "0", "PYTHONPATH": str(Path(__file__).parents[2])},
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("\n") >= 8

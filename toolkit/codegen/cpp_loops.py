@@ -13,7 +13,7 @@ from .cpp_nest import Range
 from .cpp_ops import compute_dtype
 from .cpp_prelude import C_TYPES, array
 from .cpp_scan import CppScans
-from .tiling import BLOCK, FETCHED, LANES, TILE, WHOLE_BLOCK
+from .tiling import FETCHED, LANES, TILE
 
 
 class CppLoops(CppScans):
@@ -41,7 +41,7 @@ class CppLoops(CppScans):
     def _flat_loops(self) -> None:
         *outer, last = self.ranges or [None]
         simd = "" if self.adds else "simd"
-        if self.streamed:
+        if self.by_blocks:
             with self.loops(outer, self.parallel()):
                 self._collected(last, self.group.nodes, "" if outer else self.parallel())
         elif not outer:
@@ -52,21 +52,20 @@ class CppLoops(CppScans):
                 self.nodes(self.group.nodes)
 
     def _collected(self, last: Range, nodes: list[SchedulerNode], pragma: str = "") -> None:
-        """The last loop, by blocks whose results are stored past the cache."""
+        """The last loop, by blocks whose results are collected."""
         v, n = last
-        whole = is_constant(n) and int(n) % WHOLE_BLOCK == 0
-        bounds, most, block = ("0", self.expr(n)), n, WHOLE_BLOCK if whole else BLOCK
+        block, end, count = self.block_of(v, n)
+        bounds, most = (f"{v}b", f"{v}e"), block
         with contextlib.ExitStack() as stack:
             if pragma or not is_constant(n) or int(n) > block:
                 if pragma:
                     self.pragma(pragma)
                 stack.enter_context(self.out.block(f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {block})"))
-                end = f"{v}b + {block}" if whole else f"long_min({v}b + {block}, {self.expr(n)})"
                 self.out.line(f"const int64_t {v}e = {end};")
-                bounds, most = (f"{v}b", f"{v}e"), block
-            count = bounds[1] if bounds[0] == "0" else str(block) if whole else f"{v}e - {v}b"
+            else:
+                bounds, most, count = ("0", self.expr(n)), int(n), self.expr(n)
             self._fetch_for(last, bounds[0], count)
-            with self.past_cache(nodes, last, (bounds[0], count), most), self.loops([last], "omp simd", {v: bounds}):
+            with self.collecting(nodes, last, (bounds[0], count), most), self.loops([last], "omp simd", {v: bounds}):
                 self.nodes(nodes)
 
     def _fetch_for(self, last: Range, first: str, count: str) -> None:
@@ -105,7 +104,8 @@ class CppLoops(CppScans):
             for (v, n), size in cut:
                 self.out.line(f"const int64_t {v}e = long_min({v}b + {size}, {self.expr(n)});")
             self._fill_tiles(turned, last)
-            for block in (self.base(), self.loops([turned], "", bounds), self.past_cache(self.group.nodes, last, (f"{last[0]}b", f"{last[0]}e - {last[0]}b"), TILE[1])):
+            elements = f"{last[0]}b", f"{last[0]}e - {last[0]}b"
+            for block in (self.base(), self.loops([turned], "", bounds), self.collecting(self.group.nodes, last, elements, TILE[1])):
                 stack.enter_context(block)
             with self.loops([last], "omp simd", bounds):
                 self.nodes(self.group.nodes)
@@ -161,7 +161,7 @@ class CppLoops(CppScans):
         if self.stage in self.summed:
             self.sum_stage(nodes)
             return
-        if not any(n.name in self.streamed for n in nodes):
+        if not any(n.name in self.by_blocks for n in nodes):
             self.reduction_stage(nodes)
             return
         *outer, last = self.r()

@@ -51,7 +51,7 @@ class CppMemory(CppOps):
         """The value of an element of `name` that lies at `place`."""
         dtype = self.dtypes[name]
         value = Written(place, compute_dtype(dtype), UNARY, level=level)
-        return call(f"from_{LOW_PRECISION[dtype]}", value) if dtype in LOW_PRECISION and name not in self.kept else value
+        return call(f"from_{LOW_PRECISION[dtype]}", value) if dtype in LOW_PRECISION and not self.is_wide(name) else value
 
     def store(self, name: str, index: Expr, value: Written, mode: str | None = None) -> None:
         self.forget(name)
@@ -70,10 +70,16 @@ class CppMemory(CppOps):
             self.statement(f"{self.element(name, index)} = {self.as_stored(name, value)};")
         return None
 
+    def is_wide(self, name: str) -> bool:
+        """Its elements are floats where they lie now, though it is of low precision."""
+        return name in self.kept or (name in self.collected and self.dtypes[name] is torch.float16)
+
     def as_stored(self, name: str, value: Written) -> str:
         dtype = self.dtypes[name]
-        if dtype in LOW_PRECISION and name not in self.kept:
+        if dtype in LOW_PRECISION and not self.is_wide(name):
             return value.raw or call(f"to_{LOW_PRECISION[dtype]}", value).text
+        if value.raw is not None and name in self.collected:  # it will be rounded with its block
+            return value.raw.removeprefix(f"to_{LOW_PRECISION[dtype]}")
         return value.text
 
     def _combined(self, name: str, index: Expr, value: Written, mode: str) -> None:

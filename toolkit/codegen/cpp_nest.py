@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import sympy
+import torch
 
 from ..loops.index import Expr, is_constant, symbol
 from ..scheduling.nodes import SchedulerNode
 from .cpp_accumulate import Accumulator
 from .cpp_memory import CppMemory
 from .cpp_prelude import C_TYPES, array
-from .tiling import GRAIN, LANES
+from .tiling import BLOCK, GRAIN, LANES, WHOLE_BLOCK
 from .walk import INNERMOST, LANE, Written
 from .writer import Writer
 
@@ -94,22 +95,31 @@ class CppNest(CppMemory):
             with self.out.of(node.origins):
                 self.walk(node)
 
+    def block_of(self, v: sympy.Symbol, n: Expr) -> tuple[int, str, str]:
+        """Of a loop that goes by blocks: their elements, where one ends, and how many it has."""
+        if is_constant(n) and int(n) % WHOLE_BLOCK == 0:
+            return WHOLE_BLOCK, f"{v}b + {WHOLE_BLOCK}", str(WHOLE_BLOCK)
+        return BLOCK, f"long_min({v}b + {BLOCK}, {self.expr(n)})", f"{v}e - {v}b"
+
     @contextlib.contextmanager
-    def past_cache(self, nodes: list[SchedulerNode], last: Range, elements: tuple[str, str], most: Expr | int) -> Iterator[None]:
-        """The block writes these nodes' streamed results for `elements` of the last loop, a first one and how many: into arrays, which
-        are then stored past the cache."""
+    def collecting(self, nodes: list[SchedulerNode], last: Range, elements: tuple[str, str], most: Expr | int) -> Iterator[None]:
+        """The block writes these nodes' results `by_blocks` for `elements` of the last loop, a first one and how many: into arrays, which
+        are then stored, large ones past the cache. Halves are floats until then."""
         v, (first, count) = last[0], elements
-        written = {n.name: n.writes[0].index for n in nodes if n.name in self.streamed}
+        written = {n.name: n.writes[0].index for n in nodes if n.name in self.by_blocks}
         place = f"[{v}]" if first == "0" else f"[{v} - {first}]"
         for name in written:
-            self.out.line(array(self.dtypes[name], name, most))
+            half = self.dtypes[name] is torch.float16
+            self.out.line(array(torch.float32 if half else self.dtypes[name], name, most))
             self.collected[name] = name + place
         yield
         start = symbol(first) if first != "0" else sympy.Integer(0)
         self.loop_names.add(first)
         for name, index in written.items():
             del self.collected[name]
-            self.out.line(f"stream(&{self.element(name, index.xreplace({v: start}))}, {name}, {count});")
+            self.out.line(
+                f"{'stream' if name in self.streamed else 'to_halves'}(&{self.element(name, index.xreplace({v: start}))}, {name}, {count});"
+            )
 
     def fetch(self, moved: dict[sympy.Symbol, Expr], count: str) -> None:
         """Have `count` elements of each operand in `self.ahead` brought near: those of the innermost loop, with `moved` for variables."""

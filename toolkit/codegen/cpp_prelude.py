@@ -154,6 +154,23 @@ template <class T> static inline void stream(T* to, const T* from, long count) {
   for (; i + 64 <= size; i += 64) stream_line(t + i, f + i);
   if (i < size) __builtin_memcpy(t + i, f + i, size - i);
 }
+static inline void to_halves(float16* to, const float* from, long count) {
+  long i = 0;
+#if defined(__F16C__)
+  typedef float floats __attribute__((vector_size(32), aligned(4), may_alias));
+  typedef short halves __attribute__((vector_size(16), aligned(2), may_alias));
+  for (; i + 8 <= count; i += 8) *(halves*)(to + i) = __builtin_ia32_vcvtps2ph256(*(const floats*)(from + i), 0);
+#endif
+  for (; i < count; ++i) to[i] = to_f16(from[i]);
+}
+static inline void stream(float16* to, const float* from, long count) {
+  alignas(64) float16 block[256];
+  for (long i = 0; i < count; i += 256) {
+    const long some = count - i < 256 ? count - i : 256;
+    to_halves(block, from + i, some);
+    stream(to + i, block, some);
+  }
+}
 static inline void fence() {
 #if defined(__SSE__)
   __builtin_ia32_sfence();

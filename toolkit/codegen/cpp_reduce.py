@@ -97,7 +97,7 @@ class CppReductions(CppNest):
         last = max(stages.values())
         if costly := [s for n, s in stages.items() if COSTLY & n.trace.counts.keys()]:
             last = max(costly)
-        elif hint(self.r()[-1][1], self.hints) >= LONG_ROW and not any(n.name in self.streamed for n, s in stages.items() if s == last):
+        elif hint(self.r()[-1][1], self.hints) >= LONG_ROW and not any(n.name in self.by_blocks for n, s in stages.items() if s == last):
             last = max((s for n, s in stages.items() if kind_of(n)), default=0)
         return self.stage == last
 
@@ -199,8 +199,9 @@ class CppReductions(CppNest):
         v, (first, end) = self.r()[-1][0], self.row_bounds
         self._declare(around, "_lanes")
         with around.block(f"for (int64_t {v}l = {first}; {v}l < {end}; {v}l += {ROW_LANES})"):
-            whole = end.isdigit() and first.isdigit() and int(end) % ROW_LANES == int(first) % ROW_LANES == 0
-            around.line(f"const int64_t {v}e = {v}l + {ROW_LANES};" if whole else f"const int64_t {v}e = long_min({v}l + {ROW_LANES}, {end});")
+            whole = first == "0" and end.isdigit() and int(end) % ROW_LANES == 0
+            stop = f"{v}l + {ROW_LANES}" if whole else f"long_min({v}l + {ROW_LANES}, {end})"
+            around.line(f"const int64_t {v}e = {stop};")
             if self.fetching():
                 self.fetch_row(f"{v}l", f"{v}e - {v}l")
             around.include(nest)

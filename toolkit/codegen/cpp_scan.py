@@ -6,14 +6,14 @@ import contextlib
 
 import torch
 
-from ..loops.index import is_constant
+from ..loops.index import symbol
 from ..scheduling.loop_order import flat_position
 from ..scheduling.nodes import SchedulerNode
 from .cpp_accumulate import SCANS, Accumulator, accumulator
 from .cpp_ops import cast, compute_dtype
-from .cpp_prelude import array
+from .cpp_prelude import C_TYPES, array
 from .cpp_reduce import CppReductions
-from .tiling import BLOCK
+from .tiling import FETCHED
 from .walk import UNARY, Written
 
 
@@ -26,21 +26,22 @@ class CppScans(CppReductions):
         """A loop over r with a running sum, by blocks: what is summed goes into an array, is added up there, and what follows reads it."""
         (v, n), total = self.r()[-1], self.fresh("acc")
         last = next(i for i, node in enumerate(nodes, 1) if node.is_scan)
-        whole = is_constant(n) and int(n) % BLOCK == 0
-        bounds, count = {v: (f"{v}b", f"{v}e")}, str(BLOCK) if whole else f"{v}e - {v}b"
+        block, end, count = self.block_of(v, n)
         self.sums = self.fresh("sums")
         self.out.line(f"double {total} = 0;")
-        with self.out.block(f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {BLOCK})"):
-            self.out.line(f"const int64_t {v}e = {f'{v}b + {BLOCK}' if whole else f'long_min({v}b + {BLOCK}, {self.expr(n)})'};")
-            self.out.line(array(torch.float32, self.sums, BLOCK))
+        with self.out.block(f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {block})"):
+            self.out.line(f"const int64_t {v}e = {end};")
+            if self.ahead and self.streamed:
+                self.fetch({v: symbol(f"{v}b") + FETCHED}, count)
+            self.out.line(array(torch.float32, self.sums, block))
             for self.final, part in ((False, nodes[:last]), (True, nodes)):
                 with contextlib.ExitStack() as stack:
                     stack.enter_context(self.scope())
                     stack.enter_context(self.base())
                     if self.final:
                         self.out.line(f"{total} = running_sum({self.sums}, {count}, {total});")
-                        stack.enter_context(self.past_cache(nodes, (v, n), (f"{v}b", count), BLOCK))
-                    stack.enter_context(self.loops([(v, n)], "omp simd", bounds))
+                        stack.enter_context(self.collecting(nodes, (v, n), (f"{v}b", count), block))
+                    stack.enter_context(self.loops([(v, n)], "omp simd", {v: (f"{v}b", f"{v}e")}))
                     self.nodes(part)
         self.sums = ""
 

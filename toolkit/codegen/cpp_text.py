@@ -20,7 +20,7 @@ from ..scheduling.nodes import FusedSchedulerNode
 from ..shapes.text import cpp as index_text
 from .arguments import Arguments
 from .cpp_prelude import C_TYPES
-from .tiling import adds, ahead, choose, kept_rows, past_cache, running_sums
+from .tiling import adds, ahead, by_blocks, choose, is_large, kept_rows, running_sums
 from .walk import INNERMOST, LANE, UNARY, Walker, Written, joined
 from .writer import Writer
 
@@ -48,9 +48,10 @@ class CppText(Arguments, Walker):
         self.kept = kept_rows(group, hints)
         self.internal = (group.internal - group.crossing) | self.kept
         self.summed = running_sums(group, self.tiling.form, hints)
-        self.streamed = past_cache(group, self.tiling.form, self.summed, self.internal, hints)
-        self.collected: dict[str, str] = {}  # results that are being collected for that: the element's place in the array
-        self.ahead = ahead(group, self.tiling.form, self.streamed, hints)
+        self.by_blocks = by_blocks(group, self.tiling.form, self.summed, self.internal, hints)
+        self.streamed = frozenset(n.name for n in group.nodes if n.name in self.by_blocks and is_large(n, hints))
+        self.collected: dict[str, str] = {}  # results that are being collected: the element's place in the array
+        self.ahead = ahead(group, self.tiling.form, self.summed, self.streamed, hints)
         self.renamed = {old: new for new, old in group.inplace.items()}
         self.buffers = {n.name: n.buffer for n in group.nodes}
         self.out = Writer()
@@ -84,7 +85,7 @@ class CppText(Arguments, Walker):
 
     def unused(self, name: str) -> str:
         """A buffer's name for a variable, if nothing else can have it."""
-        if not _NUMBERED.fullmatch(name) or name in self.kept or name in self.streamed or self.count[name]:
+        if not _NUMBERED.fullmatch(name) or name in self.kept or name in self.by_blocks or self.count[name]:
             return self.fresh("t")
         self.count[name] += 1
         return name

@@ -24,7 +24,7 @@ from ..loops.layout import ZERO, product
 from ..loops.trace import Ref, Trace
 from ..scheduling.depends import MemoryDep, combines
 from ..scheduling.loop_order import Hints, hint, strides
-from ..scheduling.nodes import FusedSchedulerNode
+from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
 
 Form = Literal["flat", "tiles", "strips", "rows", "columns", "whole"]
 Access = tuple[str, Expr]
@@ -38,7 +38,7 @@ LONG_ROW = 1024  # elements of a row from which it is reduced into an array of
 ROW_LANES = 256  # partial results
 ROW_OF_SUMS = 32  # elements of a row whose running sums are made by blocks
 STREAMED = 32 << 20  # bytes from which a result is stored past the cache: most of it would not be there when it is read
-BLOCK = 256  # elements that are collected before they are stored past the cache
+BLOCK = 256  # elements that are collected before they are stored
 WHOLE_BLOCK = 64  # the same where all blocks are whole: so few that a processor works on the next ones while these are on their way
 FETCHED = 2048  # how many elements before they are needed they are fetched
 LINES = 256  # bytes in a row that are worth it
@@ -140,11 +140,10 @@ def running_sums(group: FusedSchedulerNode, form: Form, hints: Hints) -> frozens
     return frozenset(s for n in good if counted[s := group.stages[n]] == 1 and s not in reduced)
 
 
-def past_cache(
-    group: FusedSchedulerNode, form: Form, summed: frozenset[int], internal: frozenset[str], hints: Hints
-) -> frozenset[str]:
-    """Large results that are stored past the cache: fresh memory, written once, element after element along the innermost loop, and not
-    read in this kernel's later stages."""
+def by_blocks(group: FusedSchedulerNode, form: Form, summed: frozenset[int], internal: frozenset[str], hints: Hints) -> frozenset[str]:
+    """Results that are collected in blocks: large ones, to be stored past the cache, and those in float16, to be converted together, as
+    compilers vectorise that badly. They are fresh memory, written once, element after element along the innermost loop, and not read in
+    this kernel's later stages."""
     if form not in ("flat", "tiles", "rows") or not group.domain.sizes or adds(group):
         return frozenset()
     reducing = {group.stages[n] for n in group.nodes if n.is_reduction or n.is_scan} - summed
@@ -155,17 +154,23 @@ def past_cache(
         if not fresh or len(node.writes) != 1 or group.stages[node] in reducing or (group.is_reduction and node.level == "outer"):
             continue
         (write,) = node.writes
-        item = node.buffer.layout.dtype.itemsize
-        long = hint(node.buffer.layout.numel(), hints) * item >= STREAMED and hint(size, hints) * item >= LINES
-        if long and strides(write.index, (last,)) == (1,) and not _read_otherwise(group, node.name, write, group.stages[node]):
+        half, long = node.buffer.layout.dtype is torch.float16, hint(size, hints) * node.buffer.layout.dtype.itemsize >= LINES
+        apart = long and (half or is_large(node, hints)) and strides(write.index, (last,)) == (1,)
+        if apart and not _read_otherwise(group, node.name, write, group.stages[node]):
             found.add(node.name)
     return frozenset(found)
 
 
-def ahead(group: FusedSchedulerNode, form: Form, streamed: frozenset[str], hints: Hints) -> list[Access]:
+def is_large(node: SchedulerNode, hints: Hints) -> bool:
+    """Its result is stored past the cache, if it can be collected."""
+    return hint(node.buffer.layout.numel(), hints) * node.buffer.layout.dtype.itemsize >= STREAMED
+
+
+def ahead(group: FusedSchedulerNode, form: Form, summed: frozenset[int], streamed: frozenset[str], hints: Hints) -> list[Access]:
     """Reads whose next elements are fetched while these are worked on, as the processor does not foresee them: large operands that are read
     one element after the other along the last loop, where results are stored past the cache or a row is gone over more than once."""
-    if not (streamed if form == "flat" else form == "rows" and len(group.domain.r) == 1 and _passes(group) > 1):
+    again = form == "rows" and len(group.domain.r) == 1 and _passes(group) > 1
+    if not (again or (streamed and (form == "flat" or summed))):
         return []
     found: dict[Access, None] = {}
     variables, outer = group.domain.variables, len(group.domain.x) - 1
