@@ -122,7 +122,13 @@ def _training(joint: Joint, compile_graph: CompileGraph, retrace: Retrace, repea
 
 def interpret(gm: GraphModule, example_vals: list[Any], kind: str) -> Compiled:
     """A `compile_graph` that compiles nothing: it runs the ATen graph node by node. The oracle of backend "aot_eager"."""
-    return lambda inputs: torch.fx.Interpreter(gm).boxed_run(inputs)
+
+    def run(inputs: list[Any]) -> Any:
+        interpreter = torch.fx.Interpreter(gm)
+        interpreter.extra_traceback = False  # the message of an error is eager's own
+        return interpreter.boxed_run(inputs)
+
+    return run
 
 
 __all__ = ["CannotTrace", "Compiled", "compile", "drop_dead", "interpret", "text", "verify"]

@@ -20,6 +20,7 @@ from .. import shapes
 from .._torch import FakeTensor, LazyGraphModule, TorchDispatchMode
 from ..errors import CannotTrace, InternalError
 from . import strides
+from .refused import refuse
 
 aten = torch.ops.aten
 Table = Mapping[torch._ops.OpOverload, Callable[..., Any]]
@@ -148,6 +149,8 @@ class Recorder(TorchDispatchMode):
             return args[0].fake_device if isinstance(args[0], FakeTensor) else args[0].device
         if func in _PASSED_THROUGH:
             return func(*args, **kwargs)
+        if self._whole is None:
+            refuse(func, args)
         rule = self.table.get(func)
         if rule is not None:
             with self._part_of(func):

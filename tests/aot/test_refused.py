@@ -1,0 +1,53 @@
+"""Dtypes that eager refuses and traces do not: the same error comes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import fuselab
+from fuselab.toolkit.events import FellBack, InternalFailure, KernelFailed, Recorder
+
+INTS, BOOLS = torch.arange(6).view(2, 3), torch.ones(2, 3, dtype=torch.bool)
+HALVES, COMPLEX = torch.ones(3).half(), torch.ones(3, dtype=torch.complex64)
+REFUSED = {
+    "softmax of integers": lambda: F.softmax(INTS, -1),
+    "cross entropy of integers": lambda: F.cross_entropy(INTS, torch.tensor([0, 1])),
+    "gelu of integers": lambda: F.gelu(INTS, approximate="tanh"),
+    "abs of bools": lambda: BOOLS.abs().sum(),
+    "argmax of bools": lambda: BOOLS.argmax(),
+    "relu of bools": lambda: F.relu(BOOLS),
+    "a difference with bools": lambda: BOOLS.float() - BOOLS,
+    "bits of floats": lambda: BOOLS.float() & 1,
+    "bits of halves": lambda: ~HALVES,
+    "places of an integer": lambda: INTS.round(decimals=1),
+    "leaky relu of complex numbers": lambda: F.leaky_relu(COMPLEX),
+}
+TAKEN = {
+    "softmax of integers, as floats": lambda: F.softmax(INTS, -1, dtype=torch.float32),
+    "bits of integers": lambda: (INTS & 1) | INTS,
+    "integers with floats": lambda: torch.hypot(INTS, INTS.float()),
+    "rounded integers": lambda: INTS.round() + 1,
+    "floats with integer targets": lambda: F.cross_entropy(INTS.float(), torch.tensor([0, 1])),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_eager_refuses_is_refused_in_its_words(name):
+    fn = REFUSED[name]
+    with pytest.raises(Exception) as expected:
+        fn()
+    with pytest.raises(expected.type) as found, Recorder() as recorder:
+        fuselab.compile(fn, backend="cpp")()
+    assert str(found.value) == str(expected.value)
+    assert not recorder.of(InternalFailure, KernelFailed)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_eager_takes_is_compiled(name):
+    fn = TAKEN[name]
+    with Recorder() as recorder:
+        found = fuselab.compile(fn, backend="cpp")()
+    torch.testing.assert_close(found, fn())
+    assert not [e for e in recorder.of(FellBack) if e.op == "the whole graph"]
