@@ -208,7 +208,7 @@ def _made_by(frame: FrameView, trace: Trace) -> bool:
     start = original_of(frame.code).co_qualname + ".<locals>."
     if frame.code is original_of(frame.code):
         return False
-    classes = trace.classes.union(g.expected for g in trace.guards if isinstance(g.expected, type))
+    classes = [*trace.classes, *(g.expected for g in trace.guards if isinstance(g.expected, type))]
     return any(cls.__qualname__.startswith(start) for cls in classes)
 
 

@@ -107,13 +107,18 @@ class Interpreter(Opcodes, Operations):
             if trace.record.breaks_at(self.steps):
                 raise ReachedBreak
             self.steps += 1
+        self.count_step()
+        self.next = self.index + 1
+        self._guarded(self._execute)
+
+    def count_step(self) -> None:
+        """One more thing done: an instruction, or an item that an iterator gives within one."""
+        trace = self.trace
         trace.steps += 1
         if trace.steps > MOST_INSTRUCTIONS:
             self.break_graph("too-long", f"more than {MOST_INSTRUCTIONS} instructions are traced")
         if trace.steps == LONG_WITHOUT_TENSORS and not trace.graph.operations():
             raise SkipFrame("no tensor operations", quiet=True)
-        self.next = self.index + 1
-        self._guarded(self._execute)
 
     def _execute(self) -> None:
         instruction = self.body.instructions[self.index]

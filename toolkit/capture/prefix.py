@@ -114,14 +114,19 @@ class Prefix:
     @property
     def needs_single_callables(self) -> bool:
         """Are there NULLs on the stack? Then each callable has one: no method lies there apart from its object."""
-        return any(v is NULL for v in self.tx.stack) or self.breaking.is_method
+        return any(v is NULL for v in self.tx.stack) or self.loads_callable
+
+    @property
+    def loads_callable(self) -> bool:
+        """Does the breaking instruction itself load one, with a NULL?"""
+        return self.breaking.is_method or self.breaking.push_null
 
     def _place(self, at: Instruction, bound: Bound) -> Place:
         """Where it goes on or jumps."""
         stack, depth, breaking = self.tx.stack, self.depths[at], self.breaking
         below = len(stack) - (operand_count(breaking) or 0)
         nulls = [n for n, v in enumerate(stack[: depth if breaking.opname == "DICT_MERGE" else below]) if v is NULL]
-        if breaking.is_method:
+        if self.loads_callable:
             nulls.append(depth - 2 if NULL_FIRST else depth - 1)
         self._check_aside(below)
         return Place(at, depth, tuple(nulls), self._handled(depth), bound)

@@ -58,7 +58,7 @@ def is_library(filename: str) -> bool:
 
 def acts_at_its_end(kind: type) -> bool:
     """Does code of the user's run when such an object dies: a finalizer, or what a generator's `try` and `with` blocks end with?"""
-    return kind in (GeneratorType, CoroutineType) or hasattr(kind, "__del__")
+    return issubclass(kind, (GeneratorType, CoroutineType)) or hasattr(kind, "__del__")
 
 
 class Trace:

@@ -48,7 +48,8 @@ class Tree:
 
     def child(self, step: Step, position: int, guard: int) -> Tree:
         name, operand = step
-        key = (name, (type(operand), operand) if isinstance(operand, str | int) else id(operand))
+        by_value = isinstance(operand, str | int) and name != "const"  # equal constants are not one object
+        key = (name, (type(operand), operand) if by_value else id(operand))
         if key not in self.children:
             self.children[key] = Tree(name, operand, position, guard)
         return self.children[key]

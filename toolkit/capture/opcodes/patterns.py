@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..breaks import Observed
 from ..variables.base import VariableTracker
+from ..variables.classes import is_instance
 from ..variables.containers import TupleVariable
 from .family import Family
 
@@ -36,22 +37,33 @@ class PatternOpcodes(Family):
     def MATCH_CLASS(self, i: Instruction) -> None:
         """The attributes that the pattern names, as a tuple; None if it does not match."""
         names, cls, subject = self.pop().constant(), self.pop(), self.pop()
-        kind = cls.real()
-        if not issubclass(subject.python_type(), kind):
+        if not issubclass(cls.python_type(), type):
+            self.raise_error(TypeError, "called match pattern must be a class")
+        if not self.truth(is_instance(self, subject, cls)):
             return self.push(self.wrap_constant(None))
         try:
-            return self.push(TupleVariable(self._class_parts(kind, subject, i.argval, names)))
+            return self.push(TupleVariable(self._class_parts(cls, subject, i.argval, names)))
         except Observed as missing:
             if not issubclass(missing.variable.python_type(), AttributeError):
                 raise
             return self.push(self.wrap_constant(None))
 
-    def _class_parts(self, kind: type, subject: VariableTracker, positional: int, names: tuple[str, ...]) -> list[VariableTracker]:
+    def _match_args(self, cls: VariableTracker) -> tuple[Any, ...] | None:
+        """None: the class has none."""
+        if not cls.has_attr(self, "__match_args__"):
+            return None
+        args = self.get_attr(cls, "__match_args__")
+        if args.python_type() is not tuple:
+            self.raise_error(TypeError, f"{cls.real().__name__}.__match_args__ must be a tuple (got {args.python_type().__name__})")
+        return tuple(name.constant() for name in self.unpack(args))
+
+    def _class_parts(
+        self, cls: VariableTracker, subject: VariableTracker, positional: int, names: tuple[str, ...]
+    ) -> list[VariableTracker]:
         """Raises the traced AttributeError if it lacks one."""
-        args = getattr(kind, "__match_args__", ())
-        if not isinstance(args, tuple):
-            self.raise_error(TypeError, f"{kind.__name__}.__match_args__ must be a tuple (got {type(args).__name__})")
-        own_self = "__match_args__" not in dir(kind) and any(issubclass(kind, base) for base in _SELF_MATCHING)
+        kind, known = cls.real(), self._match_args(cls) if positional else ()
+        args = known or ()
+        own_self = known is None and any(base in kind.__mro__ for base in _SELF_MATCHING)
         accepted = 1 if own_self else len(args)
         if positional > accepted:
             plural = "" if accepted == 1 else "s"

@@ -17,7 +17,7 @@ from ..source import AttrSource, ConstSource, DictAttrSource, Source
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .containers import SequenceVariable, TupleVariable
 from .functions import BoundMethodVariable
-from .lookup import IMMUTABLE, assume_bases, bind_to, class_source, find, note_volatile
+from .lookup import IMMUTABLE, assume_bases, bind_to, class_source, find, note_volatile, refuse_own_equality
 from .wrap import pretends
 
 if TYPE_CHECKING:
@@ -392,5 +392,6 @@ def _refuse_unaskable(tx: Interpreter, form: Any) -> None:
 def wrap_class(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
     if not isinstance(value, type):
         return None
+    refuse_own_equality(tx, value)
     tx.guard(GuardKind.ID_IS, source, value)
     return ClassVariable(value, source if isinstance(source, ConstSource) else class_source(value))

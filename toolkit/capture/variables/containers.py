@@ -84,6 +84,14 @@ def index_of(tx: Interpreter, key: VariableTracker) -> Any:
     return number(tx)
 
 
+def count_of(tx: Interpreter, value: VariableTracker) -> int:
+    """How often, or how many: an integer."""
+    count = index_of(tx, value)
+    if not isinstance(count, int):
+        tx.raise_error(TypeError, f"'{value.python_type().__name__}' object cannot be interpreted as an integer")
+    return count
+
+
 class SequenceVariable(VariableTracker):
     """Something with `items` in order; what lists and tuples share."""
 

@@ -168,12 +168,18 @@ class ExceptionVariable(VariableTracker):
         """str(self), if its arguments are known."""
         if not all(a.is_constant() for a in self.args):
             tx.break_graph("exception", f"the text of a {self.kind.__name__} depends on values that are not known while tracing")
-        return str(self.real())
+        try:
+            return str(self.real())
+        except NotConstant:
+            return tx.break_graph("exception", f"the text of a {self.kind.__name__} is asked for, which cannot be made again")
 
     def real(self) -> BaseException:
         if not all(a.is_constant() for a in self.args):
             raise NotConstant(self.describe())
-        return made_of(self.kind, *[a.constant() for a in self.args])
+        try:
+            return made_of(self.kind, *[a.constant() for a in self.args])
+        except Exception as error:  # arguments that its class does not take: `__new__` alone made it
+            raise NotConstant(self.describe()) from error
 
     def parts(self) -> list[VariableTracker]:
         return [*self.args, *self.attrs.values(), *self.links.values()]

@@ -5,6 +5,7 @@ They are reached through something that is settled, or guarded by identity; what
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import re
@@ -15,22 +16,30 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..breaks import Observed
 from ..guards import GuardKind
 from ..source import ConstSource, Source
 from .base import Args, Kwargs, NotConstant, VariableTracker
+from .lookup import IMMUTABLE
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
 
 _TYPING = ("_GenericAlias", "_SpecialForm", "_UnionGenericAlias", "_SpecialGenericAlias", "_TupleType", "_CallableType", "_AnyMeta")
+_NAMES_OF_TYPES = (typing.TypeAliasType,) if sys.version_info >= (3, 12) else ()
 KINDS = (
     *(kind for name in _TYPING if isinstance(kind := getattr(typing, name, None), type)),
     *(typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, types.UnionType, types.GenericAlias),
     *(re.Pattern, re.Match, dataclasses.Field, type(dataclasses.MISSING), inspect.Parameter, inspect.Signature),
     *(torch.finfo, torch.iinfo),
-    *((typing.TypeAliasType,) if sys.version_info >= (3, 12) else ()),
+    *_NAMES_OF_TYPES,
 )
+
+
+_ALIASES = tuple(kind for kind in (getattr(typing, "_BaseGenericAlias", None), types.GenericAlias) if kind is not None)
+_OF_THE_ALIAS = ("__args__", "__class__", "__dict__", "__mro_entries__", "__origin__", "__parameters__", "__unpacked__")
+_WORKED_OUT_LATE = ("__bound__", "__constraints__", "__default__", "__value__")  # by code of the user's, once, when it is first read
 
 
 class HeldVariable(VariableTracker):
@@ -58,22 +67,44 @@ class HeldVariable(VariableTracker):
         return bool(self.value)
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name in _WORKED_OUT_LATE and _is_lazy(self.value):
+            tx.break_graph("unsupported-attribute", f"{self.describe()}.{name} is worked out when it is read")
+        if self._is_of_the_class(name):
+            return tx.get_attr(tx.wrap_constant(self.value.__origin__), name)
         try:
             value = getattr(self.value, name)
         except AttributeError as error:
             tx.raise_error(AttributeError, *error.args)
-        except Exception as error:  # what is worked out when it is asked for: the bound of a type variable
-            tx.break_graph("unsupported-attribute", f"{self.describe()}.{name} raises {type(error).__name__}")
         if isinstance(value, types.BuiltinMethodType | types.MethodType):
             return _HeldMethod(self, name)
         return tx.wrap_constant(value)
 
+    def _is_of_the_class(self, name: str) -> bool:
+        """`Box[int].count` is `Box.count`."""
+        if not isinstance(self.value, _ALIASES) or not isinstance(getattr(self.value, "__origin__", None), type):
+            return False
+        if isinstance(self.value, types.GenericAlias):
+            return name not in _OF_THE_ALIAS
+        dunder = name.startswith("__") and name.endswith("__")
+        return not dunder and name not in vars(self.value) and not hasattr(type(self.value), name)
+
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """`list[int]()` is `list()`."""
-        origin = getattr(self.value, "__origin__", None)
-        if isinstance(origin, type):
-            return tx.call(tx.wrap_constant(origin), args, kwargs)
-        return tx.break_graph("unsupported-call", f"{self.describe()} is called")
+        """`Box[int]()` is `Box()`, which is told how it was asked for where it can have such an attribute."""
+        if not isinstance(self.value, _ALIASES) or not isinstance(getattr(self.value, "__origin__", None), type):
+            return tx.break_graph("unsupported-call", f"{self.describe()} is called")
+        called = inspect.getattr_static(type(self.value), "__call__")
+        if isinstance(called, types.FunctionType):
+            return tx.call(tx.wrap_constant(called), [self, *args], kwargs)
+        made = tx.realize(tx.call(tx.wrap_constant(self.value.__origin__), args, kwargs))
+        if not made.python_type().__flags__ & IMMUTABLE:
+            with contextlib.suppress(Observed):  # an AttributeError or a TypeError
+                made.set_attr(tx, "__orig_class__", self)
+        return made
+
+    def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        if not self._is_of_the_class(name):
+            return super().set_attr(tx, name, value)
+        return tx.wrap_constant(self.value.__origin__).set_attr(tx, name, value)
 
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
         try:
@@ -119,6 +150,10 @@ class _HeldMethod(VariableTracker):
     def rebuild(self, out: Rebuilder) -> None:
         out.value(self.owner)
         out.emit.load_attr(self.name)
+
+
+def _is_lazy(value: object) -> bool:
+    return isinstance(value, (typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, *_NAMES_OF_TYPES))
 
 
 def wrap_held(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:

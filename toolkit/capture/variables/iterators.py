@@ -57,6 +57,7 @@ class IteratorVariable(VariableTracker):
         return tx.break_graph("unsupported-call", f"{name} of a {self.kind.__name__} is called")
 
     def next(self, tx: Interpreter) -> VariableTracker:
+        tx.count_step()
         item = tx.realize(self.advance(tx))
         if self.source is not None and not self.inner:
             self.taken += 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..breaks import Observed
 from .base import VariableTracker
-from .containers import TupleVariable, index_of
+from .containers import TupleVariable, count_of, index_of
 from .iterators import FilterVariable, ItemsIteratorVariable, StepsVariable, ZipVariable
 from .rules import RULES, none_given, rule
 
@@ -66,10 +66,9 @@ def _chain_from(tx: Interpreter, iterables: VariableTracker) -> VariableTracker:
 @rule(itertools.islice)
 def _islice(tx: Interpreter, iterable: VariableTracker, *bounds: VariableTracker) -> VariableTracker:
     plain = [None if none_given(b) else index_of(tx, b) for b in bounds]
-    span = tx.fold(slice, *plain).constant()
-    if any(b is not None and (not isinstance(b, int) or b < 0) for b in (span.start, span.stop, span.step)):
-        tx.raise_error(ValueError, "Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
-    return StepsVariable(tx, itertools.islice, _sliced(tx, tx.iterate(iterable), span))
+    iterator = tx.iterate(iterable)
+    tx.fold(lambda: bool(itertools.islice((), *plain)))  # raises what itertools says of such bounds
+    return StepsVariable(tx, itertools.islice, _sliced(tx, iterator, slice(*plain)))
 
 
 def _sliced(tx: Interpreter, iterator: VariableTracker, span: slice) -> Steps:
@@ -107,7 +106,7 @@ def _cycle(tx: Interpreter, iterable: VariableTracker) -> Steps:
 @rule(itertools.repeat)
 def _repeat(tx: Interpreter, value: VariableTracker, times: VariableTracker | None = None) -> VariableTracker:
     if times is not None:
-        return ItemsIteratorVariable([value] * max(0, index_of(tx, times)), itertools.repeat)
+        return ItemsIteratorVariable([value] * max(0, count_of(tx, times)), itertools.repeat)
     return StepsVariable(tx, itertools.repeat, itertools.repeat(value))
 
 
@@ -228,7 +227,9 @@ def _tee(tx: Interpreter, iterable: VariableTracker, n: VariableTracker | None =
             yield seen[at]
             at += 1
 
-    count = 2 if n is None else index_of(tx, n)
+    count = 2 if n is None else count_of(tx, n)
+    if count < 0:
+        tx.raise_error(ValueError, "n must be >= 0")
     return TupleVariable([StepsVariable(tx, itertools._tee, copy()) for _ in range(count)])  # type: ignore[attr-defined]
 
 
@@ -237,15 +238,16 @@ def _tee(tx: Interpreter, iterable: VariableTracker, n: VariableTracker | None =
 
 @rule(itertools.product)
 def _product(tx: Interpreter, *iterables: VariableTracker, repeat: VariableTracker | None = None) -> VariableTracker:
-    pools = [tx.unpack(v) for v in iterables] * (1 if repeat is None else index_of(tx, repeat))
-    return ItemsIteratorVariable([TupleVariable(items) for items in itertools.product(*pools)], itertools.product)
+    pools = [tx.unpack(v) for v in iterables] * (1 if repeat is None else count_of(tx, repeat))
+    return StepsVariable(tx, itertools.product, map(TupleVariable, itertools.product(*pools)))
 
 
 def _choices(kind: Any) -> Callable[..., VariableTracker]:
     def choose(tx: Interpreter, iterable: VariableTracker, r: VariableTracker | None = None) -> VariableTracker:
         pool = tx.unpack(iterable)
         count = len(pool) if none_given(r) else index_of(tx, r)  # type: ignore[arg-type]
-        return ItemsIteratorVariable([TupleVariable(items) for items in kind(pool, count)], kind)
+        tx.fold(lambda: bool(kind((), count)))  # raises what itertools says of such a count
+        return StepsVariable(tx, kind, map(TupleVariable, kind(pool, count)))
 
     return choose
 

@@ -90,11 +90,20 @@ def find(tx: Interpreter, cls: type, name: str, after: type | None = None) -> Fo
 
 def assume_class(tx: Interpreter, cls: type) -> None:
     """Guard, once a trace, that `cls` and its bases keep their attributes."""
-    if cls in tx.trace.classes or cls.__flags__ & IMMUTABLE:
+    if cls.__flags__ & IMMUTABLE:
+        return
+    refuse_own_equality(tx, cls)
+    if cls in tx.trace.classes:
         return
     tx.trace.classes.add(cls)
     if not any(base in _volatile for base in cls.__mro__):
         tx.trace.guards.add(Guard(GuardKind.CLASS_UNCHANGED, class_source(cls), ClassSpec.of(cls), tx.line()))
+
+
+def refuse_own_equality(tx: Interpreter, cls: type) -> None:
+    """Classes are keys of what capture knows; nothing of the user's may run when it is looked up."""
+    if type(cls).__hash__ is not type.__hash__:
+        tx.break_graph("unsupported-object", f"the metaclass of {cls.__qualname__} says itself which classes are equal")
 
 
 def assume_bases(tx: Interpreter, cls: type) -> None:

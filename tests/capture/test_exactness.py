@@ -1,0 +1,219 @@
+"""What Python says to the letter: aliases of generics, lazy values, itertools' arguments, patterns, metaclasses of one's own."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import types
+import typing
+import weakref
+
+import pytest
+import torch
+from eager import Captured, check
+
+T = typing.TypeVar("T")
+x = torch.ones(2)
+
+
+class Box(typing.Generic[T]):
+    count = 1
+
+    def __init__(self, value=2):
+        self.value = value
+
+
+class Items(list):
+    factor = 3
+
+
+IntItems = types.GenericAlias(Items, int)
+
+
+def test_an_attribute_of_an_alias_is_the_classs():
+    def f(x):
+        return x * Box[int].count + IntItems.factor
+
+    captured = Captured(f)
+    assert captured(x).tolist() == [4, 4]
+    Box.count, Items.factor = 5, 7
+    try:
+        assert captured(x).tolist() == [12, 12]
+    finally:
+        Box.count, Items.factor = 1, 3
+
+
+def test_what_an_alias_makes_knows_the_alias():
+    def f(x):
+        return x * Box[int](3).value, Box[int](), IntItems([1]), list[int]([2])
+
+    captured = Captured(f)
+    _, box, items, plain = captured(x)
+    assert (box.__orig_class__, items.__orig_class__) == (Box[int], IntItems)
+    assert (items, plain, type(plain)) == ([1], [2], list)
+    assert captured.breaks == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the syntax is 3.12's")
+def test_lazy_values_of_types_are_worked_out_when_they_are_read():
+    names: dict[str, typing.Any] = {}
+    exec(
+        "def f(x):\n"
+        "    class X:\n"
+        "        T = int\n"
+        "        def foo[U: T](self): ...\n"
+        "        type Alias = T\n"
+        "    X.T = float\n"
+        "    return x * 2, X.foo.__type_params__[0].__bound__, X.Alias.__value__\n",
+        names,
+    )
+    assert Captured(names["f"])(x)[1:] == (float, float)
+
+
+def test_equal_constants_are_not_one_object_to_guards():
+    first, second = "".join(["a", "b"]), "".join(["a", "b"])
+    names = [first]
+
+    def f(x):
+        return x * (names[0] is first) + (names[0] is second)
+
+    captured = Captured(f)
+    assert captured(x).tolist() == [1, 1]
+    names[0] = second
+    assert captured(x).tolist() == [1, 1]
+    assert len(captured.graphs) == 2
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: list(itertools.combinations([1, 2], -1)),
+        lambda: list(itertools.permutations([1, 2], "a")),
+        lambda: itertools.repeat(1, "a"),
+        lambda: itertools.tee([1], -1),
+        lambda: itertools.tee([1], "a"),
+        lambda: itertools.islice([1], 0, None, 0),
+        lambda: itertools.islice([1], "a"),
+        lambda: list(itertools.product([1], repeat="a")),
+    ],
+)
+def test_arguments_that_itertools_refuses(ask):
+    def f(x):
+        try:
+            return x * 2, ask()
+        except (TypeError, ValueError) as error:
+            return x * 3, type(error).__name__, str(error)
+
+    check(f, x, graphs=None, breaks=None)
+
+
+def test_choices_are_made_as_they_are_taken():
+    def f(x):
+        return x * next(itertools.permutations(range(20)))[1] + next(itertools.product(range(10), repeat=30))[0]
+
+    check(f, x)
+
+
+def test_an_endless_loop_inside_one_call_is_left_to_python():
+    def f(x):
+        return x * any(itertools.repeat(0, 200_000))
+
+    check(f, x, graphs=0)
+
+
+@typing.runtime_checkable
+class Sized(typing.Protocol):
+    a: int
+
+
+class HasA:
+    a = 1
+    __match_args__ = ("a",)
+
+
+class NoClass:
+    pass
+
+
+NOT_A_CLASS = typing.cast(typing.Any, "not a class")
+
+
+def test_class_patterns_ask_as_isinstance_does():
+    def protocol(x, thing):
+        match thing:
+            case Sized():
+                return x * 2
+        return x * 3
+
+    def refused(x, thing):
+        match thing:
+            case NOT_A_CLASS():
+                return x * 2
+        return x
+
+    check(protocol, x, HasA(), graphs=None, breaks=None)
+    check(protocol, x, NoClass(), graphs=None, breaks=None)
+    check(refused, x, HasA(), graphs=None, breaks=None)
+
+
+def test_a_class_pattern_sees_other_match_args_later():
+    def f(x, thing):
+        match thing:
+            case HasA(value):
+                return x * value
+        return x
+
+    thing, captured = HasA(), Captured(f)
+    thing.b = 5
+    assert captured(x, thing).tolist() == [1, 1]
+    HasA.__match_args__ = ("b",)
+    try:
+        assert captured(x, thing).tolist() == [5, 5]
+    finally:
+        HasA.__match_args__ = ("a",)
+
+
+class Equal(type):  # noqa: PLW1641  that is the point
+    def __eq__(cls, other):
+        raise AssertionError("asked by nobody")
+
+
+class OfEqual(metaclass=Equal):
+    k = 2
+
+
+def test_a_metaclass_without_a_hash():
+    def f(x):
+        return x * OfEqual().k
+
+    check(f, x, graphs=None, breaks=None)
+
+
+def test_an_exception_made_without_its_arguments():
+    def f(x):
+        return x * 2, str(UnicodeEncodeError.__new__(UnicodeEncodeError))
+
+    check(f, x, graphs=None, breaks=None)
+
+
+class Doubling:
+    def __call__(self, x):
+        return x * 2
+
+
+doubling = Doubling()
+weakly = weakref.proxy(doubling)
+
+
+def test_a_break_where_a_callable_global_is_loaded():
+    def first(x):
+        return x * weakly(3)
+
+    def second(x):
+        return (x + 1) * weakly(x * 3)
+
+    def third(x):
+        return str.join("", [str(x.shape[0]), str(weakly(x.dim()))])
+
+    for f in (first, second, third):
+        check(f, x, graphs=None, breaks=None)
