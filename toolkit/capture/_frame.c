@@ -10,12 +10,13 @@
 #define Py_BUILD_CORE 1
 #include <Python.h>
 #include <internal/pycore_frame.h>
+#include <internal/pycore_interp.h>
 #include <math.h>
 #include <structmember.h>
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* ma_version_tag: deprecated, kept up to date until 3.13 */
 
-static PyObject *interned_name, *interned_miss;
+static PyObject *interned_name, *interned_miss, *interned_watched;
 
 static int refuse(const char *what) {
     PyErr_SetString(PyExc_TypeError, what);
@@ -83,6 +84,7 @@ typedef struct Bucket {
     char dead;    /* a version died during a walk */
     char as_is;   /* compile no more versions; what none of them fits runs as it is */
     char orphan;  /* its cache or code is gone */
+    char told;    /* people know that it runs as it is while somebody watches */
     long made;    /* versions so far */
     int plain;    /* versions so far that run the frame as it is */
     int quiet;    /* calls in a row that one of those was for */
@@ -496,6 +498,8 @@ static PyObject *run_switched_off(PyThreadState *thread, Frame *frame) {
     return result;
 }
 
+#include "_watched.h"
+
 static PyObject *evaluate(PyThreadState *thread, Frame *frame, int throwing) {
     Cache *cache = here.active;
     if (cache == NULL || throwing) return run_as_is(thread, frame, throwing);
@@ -505,7 +509,7 @@ static PyObject *evaluate(PyThreadState *thread, Frame *frame, int throwing) {
     if (extra == NULL) { PyErr_Clear(); return run_as_is(thread, frame, 0); }
     int skipped = (extra->flags & NEVER) && ((PyObject *)code != cache->root || !is_wanted(extra, frame));
     if (skipped) return extra->flags & OFF ? run_switched_off(thread, frame) : run_as_is(thread, frame, 0);
-    return run_captured(thread, frame, extra, cache);
+    return is_watched(thread) ? run_watched(thread, frame, extra, cache) : run_captured(thread, frame, extra, cache);
 }
 
 #include "_objects.h"
@@ -566,8 +570,9 @@ static int add_names(PyObject *module, const char *name, const char *const *name
 static int prepare(PyObject *module) {
     interned_name = PyUnicode_InternFromString("__name__");
     interned_miss = PyUnicode_InternFromString("miss");
+    interned_watched = PyUnicode_InternFromString("watched");
     extra_index = request_index(extra_free);
-    if (!interned_name || !interned_miss || extra_index < 0) return -1;
+    if (!interned_name || !interned_miss || !interned_watched || extra_index < 0) return -1;
 #if PY_VERSION_HEX >= 0x030C0000
     return_code = (PyCodeObject *)Py_CompileString("x", "<fuselab>", Py_eval_input);
     if (return_code == NULL) return -1;

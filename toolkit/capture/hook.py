@@ -118,6 +118,10 @@ class Cache(_frame.Cache):
                 return NotImplemented
         return self.attend(code, *frame)
 
+    def watched(self, code: types.CodeType) -> None:
+        """C calls this once for code that runs while somebody watches each line: it runs as it is written."""
+        self.tell(_skipped(code, "a debugger or a measure of coverage is active and sees every line"))
+
     def tell(self, event: FrameSkipped) -> None:
         """What is heard of a frame that nobody looks at: without a call of a built-in."""
         emit(event)
