@@ -70,3 +70,13 @@ def test_a_break_inside_a_transform_is_before_it():
     check(f, X, graphs=None, breaks=None)
     captured = Captured(f)
     assert same(captured(X), X * 4 + 1)
+
+
+def test_gradients_of_a_hessian_come_from_kernels():
+    def fn(x, w):
+        return hessian(lambda w: (x @ w).pow(3).sum())(w)
+
+    args, twins = ([t.requires_grad_() for t in (torch.ones(3, 4) / 3, torch.arange(4.0))] for _ in range(2))
+    fuselab.compile(fn, backend="cpp")(*args).sum().backward()
+    fn(*twins).sum().backward()
+    torch.testing.assert_close([t.grad for t in args], [t.grad for t in twins])
