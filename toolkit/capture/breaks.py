@@ -132,9 +132,10 @@ class BreakGraph(Exception):
     there).
     """
 
-    def __init__(self, id: str, reason: str, hint: str = "", at: int | None = None) -> None:
+    def __init__(self, id: str, reason: str, hint: str = "", at: int | None = None, of_caller: bool = False) -> None:
         self.kind = CATALOGUE[id]
         self.at = at
+        self.of_caller = of_caller  # what the caller did before makes it: a callee captured on its own would not break there
         self.step: int | None = None  # of the top frame, where it was raised
         self.lines: tuple[UserLine, ...] = ()
         self.columns = (0, 0)

@@ -124,6 +124,7 @@ class Capture:
                 ending.returns(value)
             else:
                 ending.breaks()
+            trace.check_generators()
         except RaisesPlainly:
             return _plain(trace, frame)
         except BreakGraph as broken:

@@ -235,10 +235,13 @@ class Emitter:
     def return_value(self) -> None:
         self.emit("RETURN_VALUE")
 
-    def prologue(self, freevars: Sequence[str] = (), cellvars: Sequence[str] = ()) -> None:
-        """What every function starts with."""
+    def prologue(self, freevars: Sequence[str] = (), cellvars: Sequence[str] = (), generator: bool = False) -> None:
+        """What every function starts with; that of a generator returns it there."""
         if freevars:
             self.emit("COPY_FREE_VARS", len(freevars))
+        if generator:
+            self.emit("RETURN_GENERATOR")
+            self.pop_top()
         for name in cellvars:
             self.make_cell(name)
         self.emit("RESUME", 0)

@@ -174,6 +174,15 @@ def resume(
     return built
 
 
+def suspended(code: CodeType, at: Instruction, nulls: Iterable[int], bound: Collection[str]) -> Resume:
+    """As `resume`, of a generator that stands at `at`, a yield, with what is below the value yielded on its stack: the function makes
+    generators that yield None there at first, and then go on as the original would."""
+    original = _place(code).original
+    start = original.body[at.index]
+    passed = frozenset(n for n in _live(original, start) if n in bound)
+    return _build(original, _Shape(start.index, original.depths[start] - 1, frozenset(nulls), frozenset(), passed, False))
+
+
 def _check(original: _Original, start: Instruction, depth: int) -> None:
     body = original.body
     if body.flags & _GENERATOR:
@@ -195,7 +204,8 @@ def _build(original: _Original, shape: _Shape) -> Resume:
     freevars = _all_cells(body) if shape.whole else _needed_cells(body, kept)
     arguments = _arguments(original, shape)
     emitter = Emitter(positions=start.positions)
-    emitter.prologue(freevars)
+    stands_still = bool(body.flags & _GENERATOR)
+    emitter.prologue(freevars, generator=stands_still)
     for index in range(shape.depth):
         if index in shape.nulls:
             emitter.push_null()
@@ -207,6 +217,8 @@ def _build(original: _Original, shape: _Shape) -> Resume:
         if argument.hidden:
             emitter.take_fast(argument.parameter)
             emitter.store_fast(argument.name)
+    if stands_still:
+        emitter.load_const(None)
     copies = copies_of(kept, original.live.at(start) - shape.passed)
     emitter.jump(copies[start])
     name, line = body.qualname or body.name, start.lineno or body.firstlineno
@@ -214,7 +226,7 @@ def _build(original: _Original, shape: _Shape) -> Resume:
         Body(
             [*emitter.instructions, *copies.values()],
             body.name,
-            f"{name}.<resumed at line {line}>",
+            name if stands_still else f"{name}.<resumed at line {line}>",
             body.filename,
             body.firstlineno,
             body.flags & ~_NOT_INHERITED,

@@ -103,13 +103,16 @@ class Trace:
 
     def check_lifetimes(self) -> None:
         """Objects that Python would end before the frame ends, or in it: raises BreakGraph or SkipFrame."""
-        for generator in self.generators:
-            generator.check_ended()
         for reference in self.weakly:
             reference.check_held(self.top)
         held = {v.source for v in (*self.top.locals.values(), *self.top.stack)}
         if original_of(self.top.code) is not self.top.code and any(source not in held for source in self.acting.values()):
             raise SkipFrame("an object is let go whose end runs code")
+
+    def check_generators(self) -> None:
+        """As to those that are not made anew after the graph."""
+        for generator in self.generators:
+            generator.check_ended()
 
     def release(self) -> None:
         """Let go of the objects of the traced program: they must not live longer than they would."""
@@ -169,7 +172,7 @@ class Trace:
         if broken.step is None and self.stack:
             broken.step = self.step
             broken.lines = self.user_lines()
-            broken.told_below = any(verdict(tx.code, tx.namespace) == CAPTURED for tx in self.stack[1:])
+            broken.told_below = not broken.of_caller and any(verdict(tx.code, tx.namespace) == CAPTURED for tx in self.stack[1:])
             positions = self._user_frame().instruction.positions
             if positions.lineno == positions.end_lineno and positions.col is not None:
                 broken.columns = (positions.col, positions.end_col or 0)

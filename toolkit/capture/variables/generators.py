@@ -5,18 +5,21 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from types import GeneratorType
+from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..breaks import LEAVING, BreakGraph, Observed, Restart
+from ..resume import suspended
 from ..state import TorchState
 from .base import Args, Kwargs, VariableTracker
-from .exceptions import as_instance, stop_as_runtime_error
+from .constant import NULL, NullVariable
+from .exceptions import HandledBefore, as_instance, stop_as_runtime_error
 from .iterators import IteratorVariable
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
+    from ..resume import Resume
 
 
 def _is_guarded(child: Interpreter) -> bool:
@@ -37,6 +40,7 @@ class GeneratorVariable(IteratorVariable):
         self.child = child
         self.born = child.trace.step
         self.state = inspect.GEN_CREATED
+        self.leaves = False  # made anew after the graph
         self.handled: VariableTracker | None = None  # the exception being handled inside, while it stands still
         child.trace.generators.append(self)
 
@@ -46,6 +50,8 @@ class GeneratorVariable(IteratorVariable):
     def check_ended(self) -> None:
         """Python closes a generator when nobody holds it any more, which runs its `finally` and `with` blocks: breaks the graph where it
         was made, if it stands in one and closing it does anything. (Where it does nothing, it does not matter when that happens.)"""
+        if self.leaves:
+            return
         if self.state == inspect.GEN_SUSPENDED and _is_guarded(self.child) and not self._closes_quietly():
             raise BreakGraph("generator", f"{self.describe()} stands in a try or with block at the end of the graph", at=self.born)
 
@@ -203,5 +209,48 @@ class GeneratorVariable(IteratorVariable):
             return as_instance(tx, args[0])
         return given if issubclass(given.python_type(), BaseException) else tx.call(args[0], [given])
 
+    def parts(self) -> list[VariableTracker]:
+        held = (*self.child.locals.values(), *self.child.stack, *self.child.cells.values())
+        return [v for v in held if not isinstance(v, NullVariable)] if self.state == inspect.GEN_SUSPENDED else []
+
     def rebuild(self, out: Rebuilder) -> None:
-        raise BreakGraph("generator", f"{self.describe()} leaves the graph before its end", at=self.born)
+        """One that stands still is made anew, from code that begins where it stands."""
+        child = self.child
+        known = not self.handled and not any(isinstance(v, HandledBefore) for v in child.stack)
+        if self.state != inspect.GEN_SUSPENDED or self._delegate() is not None or not known:
+            raise BreakGraph("generator", f"{self.describe()} leaves the graph before its end", at=self.born)
+        self.leaves = True
+        nulls = [n for n, v in enumerate(child.stack) if v is NULL]
+        made = suspended(child.code, child.instruction, nulls, [n for n, v in child.locals.items() if v is not NULL])
+        out.load_object(_begun)
+        self._function(out, made)
+        for argument in made.arguments:
+            if argument.kind == "contents":
+                out.value(child.cells[argument.name])
+                out.emit.load_attr("cell_contents")
+            else:
+                out.value(child.locals[argument.name] if argument.kind == "local" else child.stack[argument.index])
+        out.emit.call(len(made.arguments))
+        out.emit.call(1)
+
+    def _function(self, out: Rebuilder, made: Resume) -> None:
+        """With the globals of the original; those of the frame are what a function made there has."""
+        own = self.child.namespace is not out.trace.top.namespace
+        if own:
+            out.load_object(FunctionType)
+            for part in (made.code, self.child.namespace, self.child.code.co_name, None):
+                out.load_object(part)
+        for name in made.freevars:
+            out.value(self.child.cells[name])
+        if made.freevars:
+            out.emit.build_tuple(len(made.freevars))
+        if not own:
+            out.emit.make_function(made.code, ("closure",) if made.freevars else ())
+        else:
+            out.emit.call(4 + bool(made.freevars))
+
+
+def _begun(generator: GeneratorType[Any, Any, Any]) -> GeneratorType[Any, Any, Any]:
+    """It now stands at the yield."""
+    generator.send(None)
+    return generator

@@ -87,6 +87,7 @@ class TensorVariable(VariableTracker):
     ) -> None:
         super().__init__(source)
         self.node, self.example, self.value, self.kind = node, example, value, kind
+        self.current: TensorVariable | None = None  # what was written to its `.data`
 
     def describe(self) -> str:
         return self.source.text() if self.source else f"the tensor {self.node.name}"
@@ -95,6 +96,11 @@ class TensorVariable(VariableTracker):
         return self.kind
 
     def proxy(self, tx: Interpreter) -> Any:
+        if self.current is not None:
+            if self.example.requires_grad:
+                reason = f"{self.describe()} is used with gradients after its data was written"
+                raise BreakGraph("unsupported-attribute", reason, of_caller=True)
+            return self.current.proxy(tx)
         refuse_gone(self.node)
         return self.node
 
@@ -107,7 +113,7 @@ class TensorVariable(VariableTracker):
     # -- attributes ---------------------------------------------------------------------------------------------------------
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        written = tx.effects.load_attr(self, name)
+        written = tx.effects.load_attr(self, name) if name != "data" else None
         if written is not None and written is not DELETED:
             return written
         if _is_property(name):
@@ -128,6 +134,8 @@ class TensorVariable(VariableTracker):
 
     def _data(self, tx: Interpreter) -> VariableTracker:
         """As detach(), until it is changed in place: autograd would not notice that change, and use what it saved as it is then."""
+        if self.current is not None:
+            return tx.graph.call_method("detach", [self.current])
         made = tx.graph.call_method("detach", [self])
         if self.example.requires_grad and isinstance(made, TensorVariable):
             tx.graph.unwatched.append((self, made.example._version))
@@ -172,9 +180,30 @@ class TensorVariable(VariableTracker):
         return tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is read")
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        if name == "data" and self._takes(tx.realize(value)):
+            self._set_data(tx, tx.realize(value))
+            return
         if name in ("data", "requires_grad", "shape", "names") or (name == "grad" and self.source is None):
             tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is written")
         tx.effects.store_attr(self, name, value)
+
+    def _takes(self, value: VariableTracker) -> bool:
+        """Can it be this tensor's data, in the graph and after it?"""
+        if type(value) is not TensorVariable or type(self) is not TensorVariable or value is self or _torch.transform_active():
+            return False
+        new, old = value.example, self.example
+        alike = (new.dtype, new.device, new.layout) == (old.dtype, old.device, old.layout)
+        return alike and (not old.requires_grad or new.shape == old.shape)
+
+    def _set_data(self, tx: Interpreter, value: VariableTracker) -> None:
+        """From here on it has the memory of `value`; the object itself gets that after the graph."""
+        made = tx.graph.call_method("detach", [value])
+        assert isinstance(made, TensorVariable)
+        self.current = made
+        if not self.example.requires_grad:
+            self.example = made.example
+            tx.graph.remember(self, made.example)
+        tx.effects.store_attr(self, name="data", value=made)
 
     def del_attr(self, tx: Interpreter, name: str) -> None:
         tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is deleted")

@@ -1,0 +1,86 @@
+"""`x.data = y`: the tensor has other memory from there on, in the graph and after it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from eager import check
+from torch import nn
+
+import fuselab
+
+X = torch.linspace(-1, 1, 6).reshape(2, 3)
+
+
+def of_a_result(x, y):
+    z = y * 1
+    z.data = x * 2
+    z.add_(1)
+    return z, z.data, z.shape, z.sum()
+
+
+def of_an_argument(x, y):
+    y.mul_(2)
+    view = y[0]
+    y.data = x * 3
+    y[0] = 7
+    return y + 1, view, y
+
+
+def other_sizes(x, y):
+    y.data = torch.cat([x, x])
+    return y.sum(0), y.shape
+
+
+def shared(x, y):
+    y.data = x
+    y.add_(1)
+    return x * 1
+
+
+def of_both(x, y):
+    x.data, y.data = y.data, x.data
+    return x - y
+
+
+def over_a_break(x, y):
+    y.data = x * 2
+    print(end="")
+    return y + 1
+
+
+@pytest.mark.parametrize("fn", [of_a_result, of_an_argument, other_sizes, shared, of_both, over_a_break], ids=lambda f: f.__name__)
+def test_data_is_written(fn):
+    check(fn, X, X + 1, graphs=None, breaks=1 if fn is over_a_break else 0)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "cpp"])
+def test_data_of_parameters_is_written(backend):
+    def averaged(layer, mean, x):
+        with torch.no_grad():
+            for p, q in zip(layer.parameters(), mean.parameters(), strict=True):
+                q.data = q.data * 0.9 + p.data * 0.1
+                p.data = p.data.clamp(-0.1, 0.1)
+        return x * 2
+
+    def used(layer, mean, x):
+        layer.weight.data = layer.weight.data * 0.5
+        mean.bias.data.add_(1)
+        return layer(x) + mean(x)
+
+    for fn, breaks in ((averaged, 0), (used, 1)):
+        torch.manual_seed(0)
+        plain = nn.Linear(3, 3), nn.Linear(3, 3)
+        copies = nn.Linear(3, 3), nn.Linear(3, 3)
+        for a, b in zip(plain, copies, strict=True):
+            b.load_state_dict(a.state_dict())
+        compiled = fuselab.compile(fn, backend=backend)
+        for _ in range(3):
+            expected, found = fn(*plain, X), compiled(*copies, X)
+            torch.testing.assert_close(found, expected)
+            if expected.requires_grad:
+                expected.sum().backward(), found.sum().backward()
+        for a, b in zip(plain, copies, strict=True):
+            torch.testing.assert_close(list(b.parameters()), list(a.parameters()))
+            torch.testing.assert_close([p.grad for p in b.parameters()], [p.grad for p in a.parameters()])
+        assert len(compiled.breaks) == breaks
