@@ -215,3 +215,34 @@ def test_integers_are_divided_by_their_extremes(dtype):
     fuselab.reset()
     for found, expected in zip(fuselab.compile(fn)(x, y), fn(x, y), strict=True):
         assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, i: x.index_select(0, i),
+        lambda x, i: x.index_select(1, i),
+        lambda x, i: F.nll_loss(x, i),
+        lambda x, i: x.gather(1, i[:, None]),
+        lambda x, i: x.index_add(1, i, x),
+        lambda x, i: F.embedding(i, x),
+    ],
+)
+def test_an_index_out_of_range_raises_what_eager_raises(fn, train):
+    x, i = torch.ones(3, 3, requires_grad=train), torch.tensor([0, 9, 1])
+    fuselab.reset()
+    f = fuselab.compile(fn)
+    with pytest.raises((IndexError, RuntimeError)) as expected:
+        fn(x, i)
+    with pytest.raises(expected.type) as found:
+        f(x, i)
+    assert found.type is expected.type
+    assert f.kernels
+
+
+def test_least_common_multiples_of_small_integers_wrap_at_their_end():
+    for dtype in (torch.int8, torch.int16, torch.uint8, torch.int64):
+        most = torch.iinfo(dtype).max
+        x = torch.tensor([most, most, most - 1, 0, 6, 100], dtype=dtype)
+        agrees(torch.lcm, x, torch.tensor([most - 1, most, 7, 0, 4, 75], dtype=dtype))

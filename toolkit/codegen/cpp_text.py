@@ -24,8 +24,14 @@ from .tiling import adds, ahead, by_blocks, choose, is_large, kept_rows, running
 from .walk import INNERMOST, LANE, UNARY, Walker, Written, joined
 from .writer import Writer
 
-BOUNDS: dict[Check, int] = {"strict": 1, True: 2, "gathered": 4}  # the bits of what went wrong
-ZERO_DIVISION, FIRST_ASSERT = 8, 16
+BOUNDS: dict[Check, int] = {
+    "class": 1,
+    "strict": 2,
+    "column": 4,
+    True: 8,
+    "gathered": 16,
+}  # the bits of what went wrong; the lowest is told
+ZERO_DIVISION, FIRST_ASSERT = 32, 64
 MESSAGES = {**{code: OUT_OF_BOUNDS[check] for check, code in BOUNDS.items()}, ZERO_DIVISION: "ZeroDivisionError"}
 _NUMBERED = re.compile(r"[a-z][a-z_0-9]*_\d+")
 

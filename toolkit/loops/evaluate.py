@@ -16,7 +16,7 @@ from .._torch import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod
 from .index import Expr, symbol
 from .ir import Buffer, ComputedBuffer, ConstantBuffer, ExternKernel, InputBuffer, LoweredGraph, MultiOutput, ReinterpretView
 from .layout import Layout
-from .ops import OUT_OF_BOUNDS, Check, ReductionKind, StoreMode, handling
+from .ops import OUT_OF_BOUNDS, Check, ReductionKind, StoreMode, handling, out_of_bounds
 
 LOW_PRECISION = (torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 Numbers = Mapping[sympy.Symbol, Any]
@@ -155,7 +155,7 @@ class Evaluate:
         n = number(size, self.values)
         wrapped = (value if isinstance(check, str) else torch.where(value < 0, value + n, value)).to(torch.int64)
         if check and not self.masks and bool(((wrapped < 0) | (wrapped >= n)).any()):
-            raise (RuntimeError if check == "gathered" else IndexError)(f"{OUT_OF_BOUNDS[check]}: size {n}")
+            raise out_of_bounds(OUT_OF_BOUNDS[check])(f"{OUT_OF_BOUNDS[check]}: size {n}")
         self._loaded += 1
         loaded = symbol(f"loaded{self._loaded}")
         self.values[loaded] = wrapped

@@ -20,14 +20,21 @@ import torch
 
 Value = Any
 StoreMode = Literal["atomic_add", "atomic_mul", "atomic_max", "atomic_min"] | None
-Check = bool | Literal["strict", "gathered"]
+Check = bool | Literal["strict", "column", "class", "gathered"]
 ReductionKind = Literal["sum", "prod", "max", "min", "any", "all", "xor_sum", "argmax", "argmin", "welford"]
 
 OUT_OF_BOUNDS: dict[Check, str] = {
     "strict": "index out of range in self",
+    "column": "INDICES element is out of DATA bounds",
+    "class": "Target is out of bounds.",
     True: "index is out of bounds for its dimension",
     "gathered": "an index is out of bounds for its dimension",
 }
+
+
+def out_of_bounds(message: str) -> type[Exception]:
+    """The exception of eager's that says so. (_launch.c knows the same.)"""
+    return IndexError if message.startswith(("index", "Target")) else RuntimeError
 
 
 class Ops(Protocol):
@@ -63,8 +70,8 @@ class Ops(Protocol):
 
     def indirect_indexing(self, value: Value, size: sympy.Expr, check: Check = True) -> sympy.Expr:
         """A loaded integer as an index expression: negative ones are wrapped by `size`; with `check`, out of range raises as eager does;
-        "strict" does not wrap: negative ones are out of range too (embedding); nor does "gathered", which raises RuntimeError where the
-        others raise IndexError (gather, scatter)."""
+        "strict" does not wrap: negative ones are out of range too (embedding); nor do "class", with another message, and "gathered" and
+        "column", which raise RuntimeError where the others raise IndexError (gather, scatter; index_select along the second dimension)."""
 
     def masked(self, mask: Value, body: Callable[[], Value], other: float | int | bool) -> Value:
         """`body()` where `mask`, else `other`; loads inside are not done where the mask is false."""

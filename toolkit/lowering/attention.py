@@ -1,6 +1,6 @@
 """Attention written by hand, in its many spellings, as one call of scaled_dot_product_attention: a row of `patterns.py`.
 
-    softmax(s q kᵀ + m, -1) v,    s and m in any of the places where people put them
+softmax(s q kᵀ + m, -1) v,    s and m in any of the places where people put them
 """
 
 from __future__ import annotations

@@ -42,9 +42,10 @@ def index_select(b: Builder, x: TensorBox, dim: int, indices: TensorBox) -> Tens
         return clone(b, x)
     dim = wrapped(dim, len(x.size))
     load, at = x.loader(), reshaped(indices, (product(indices.size),)).loader()
+    check: Check = "column" if dim == 1 else "strict"
 
     def inner(index: Index) -> Value:
-        return load((*index[:dim], ops.indirect_indexing(at((index[dim],)), x.size[dim], "strict"), *index[dim + 1 :]))
+        return load((*index[:dim], ops.indirect_indexing(at((index[dim],)), x.size[dim], check), *index[dim + 1 :]))
 
     size = (*x.size[:dim], product(indices.size), *x.size[dim + 1 :])
     return b.pointwise(inner, size, x.dtype, (x, indices), x.device, work=2)
@@ -59,7 +60,7 @@ def gather(b: Builder, x: TensorBox, dim: int, indices: TensorBox, sparse_grad: 
     x, indices = (v if v.size else reshaped(v, (ONE,)) for v in (x, indices))
     dim = wrapped(dim, len(x.size))
     load, at = x.loader(), indices.loader()
-    check: Check = "strict" if b.node is not None and b.node.meta.get("part_of") in CLASSES else "gathered"
+    check: Check = "class" if b.node is not None and b.node.meta.get("part_of") in CLASSES else "gathered"
 
     def inner(index: Index) -> Value:
         return load((*index[:dim], ops.indirect_indexing(at(index), x.size[dim], check), *index[dim + 1 :]))

@@ -66,5 +66,3 @@ def as_strided_scatter(
     data = copy(b, full(b, new, 0, x.dtype, x.device), src).storage.data
     b.mutate(buffer, data, Layout(x.device, x.dtype, new, steps, start))  # type: ignore[arg-type]
     return made
-
-

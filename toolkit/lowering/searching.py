@@ -181,5 +181,3 @@ def histc(b: Builder, x: TensorBox, bins: int = 100, min: float = 0, max: float 
     b.scatter(buffer, lambda index: ops.constant(1, dtype), flat.size, place, (flat,), "atomic_add")
     taken = counts.loader()
     return b.pointwise(taken, (expr(bins),), dtype, (counts,), x.device)
-
-

@@ -66,14 +66,16 @@ def gcd(b: Builder, x: Any, y: Any) -> TensorBox:
 
 @lowers("lcm.default")
 def lcm(b: Builder, x: Any, y: Any) -> TensorBox:
-    """|x / gcd(x, y) · y|, and 0 of zeros"""
+    """|x / gcd(x, y) · y|, and 0 of zeros; of small integers, in C's int"""
     in_cpp(b)
     dtype = promoted(x, y)
+    wide = torch.int32 if dtype.itemsize < 4 else dtype
 
     def value(p: Value, q: Value) -> Value:
-        g, zero = ops.special("gcd", p, q), ops.constant(0, dtype)
-        none = ops.eq(g, zero)
-        return ops.where(none, zero, ops.abs(ops.mul(ops.truncdiv(p, ops.where(none, ops.constant(1, dtype), g)), q)))
+        g, p, q = (ops.to_dtype(v, wide, dtype) for v in (ops.special("gcd", p, q), p, q))
+        zero, none = ops.constant(0, wide), ops.eq(g, ops.constant(0, wide))
+        least = ops.abs(ops.mul(ops.truncdiv(p, ops.where(none, ops.constant(1, wide), g)), q))
+        return ops.to_dtype(ops.where(none, zero, least), dtype, wide)
 
     return elementwise(b, value, (x, y), dtype, heavy=True) if is_integer(dtype) else NotImplemented
 

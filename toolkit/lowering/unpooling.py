@@ -175,4 +175,3 @@ def _nearest_backward(n: int) -> Callable[..., Any]:
 
 for _n in (1, 2, 3):
     lowers(f"upsample_nearest{_n}d_backward.default", f"_upsample_nearest_exact{_n}d_backward.default")(_nearest_backward(_n))
-

@@ -24,7 +24,7 @@ from .._torch import cuda_device_and_stream
 from ..codegen.kernel import Kernel
 from ..errors import KernelBuildFailed, NoTriton
 from ..events import KernelBuilt, KernelFailed, emit
-from ..loops.ops import OUT_OF_BOUNDS
+from ..loops.ops import out_of_bounds
 from . import autotune
 from .fire import fire_of
 
@@ -261,14 +261,10 @@ def _interpreting(kernel: Kernel, function: Any, numel: Callable[..., int], bloc
                 function[((n + block - 1) // block,)](*args, XBLOCK=block, **{k: v for k, v in blocks.items() if k != "XBLOCK"})
         except Exception as error:
             if isinstance(error.__cause__, AssertionError):
-                raise _eager_error(str(error.__cause__))(str(error.__cause__)) from None
+                raise out_of_bounds(str(error.__cause__))(str(error.__cause__)) from None
             raise
 
     return launch
-
-
-def _eager_error(message: str) -> type[Exception]:
-    return RuntimeError if message == OUT_OF_BOUNDS["gathered"] else IndexError
 
 
 def _powers(first: int, last: int) -> list[int]:
