@@ -300,6 +300,8 @@ def _is_one(tx: Interpreter, value: VariableTracker, cls: type) -> bool:
     mark = _MARKS.get(cls)
     if mark is not None and issubclass(kind, torch.Tensor):
         return value.has_attr(tx, mark) and tx.truth(value.get_attr(tx, mark))
+    if type(cls) is type(torch.FloatTensor):  # one of the old classes: says dtype and device, of no tensor the class
+        return issubclass(kind, torch.Tensor) and tx.call(tx.get_attr(value, "type"), []).constant() == f"{cls.__module__}.{cls.__name__}"
     check = getattr(type(cls), "__instancecheck__", None)
     if pretends(kind):
         tx.break_graph("unsupported-call", f"isinstance of {value.describe()}, whose class may be another than it says")

@@ -455,8 +455,8 @@ class TupleVariable(SequenceVariable):
         fields = self.fields()
         if name in fields and self._is_field(tx, name):
             return self.item(tx, fields.index(name))
-        if self.kind not in (tuple, torch.Size) and name in ("_fields", "__match_args__"):
-            return tx.wrap_constant(fields)
+        if self.kind not in (tuple, torch.Size) and name in ("_fields", "__match_args__") and hasattr(self.kind, name):
+            return tx.wrap_constant(getattr(self.kind, name))
         if hasattr(self.kind, "_fields") and name not in dir(tuple) and not hasattr(self, f"method_{name.strip('_')}"):
             from .user_defined import class_attribute
 

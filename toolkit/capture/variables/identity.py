@@ -65,7 +65,7 @@ def _id(tx: Interpreter, value: VariableTracker) -> VariableTracker:
     """The address of an object that existed before is a number of this process; guarded by identity."""
     if value.source is None and (value.mutable or isinstance(value.python_type(), type(torch.Tensor))):
         return IdVariable(value)
-    real = _existing(value)
+    real = _existing(tx, value)
     if real is None or (tx.effects.known(real) is not value and not isinstance(value, BuiltinVariable)):
         return tx.break_graph("unsupported-call", f"id() of {value.describe()}")
     if value.source is not None and not isinstance(value.source, ConstSource):
@@ -73,8 +73,8 @@ def _id(tx: Interpreter, value: VariableTracker) -> VariableTracker:
     return tx.wrap_constant(id(real))
 
 
-def _existing(value: VariableTracker) -> object:
+def _existing(tx: Interpreter, value: VariableTracker) -> object:
     try:
         return value.real()
     except NotConstant:
-        return None
+        return None if value.source is None else tx.trace.object_at(value.source)

@@ -13,6 +13,7 @@ import inspect
 import logging
 import math
 import operator
+import os
 import random
 import sys
 import time
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 # What is installed does not change while a program runs: asked once, as `import` does.
 PURE.update((importlib.util.find_spec, importlib.metadata.version))
 PURE.update((logging.getLogger, inspect.getmodule, sys.intern, sys.getsizeof, types.resolve_bases, inspect.isclass, inspect.isfunction))
+PURE.update((os.fspath, os.path.join, os.path.basename, os.path.dirname, os.path.splitext, os.path.split, os.path.isabs, os.path.normpath))
 
 # -- functools --------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from .base import NotConstant, VariableTracker
 from .containers import SequenceVariable, TupleVariable
 from .dicts import DictVariable, SetVariable
@@ -32,7 +34,9 @@ def python_value(tx: Interpreter, value: VariableTracker) -> Any:
         items = [python_value(tx, v) for v in value.items]
         if hasattr(value.kind, "n_fields"):  # only their own constructor makes them
             raise NotConstant(value.describe())
-        return items if value.kind is list else tuple.__new__(value.kind, items) if isinstance(value, TupleVariable) else items
+        if not isinstance(value, TupleVariable) or value.kind is list:
+            return items
+        return value.kind(items) if value.kind is torch.Size else tuple.__new__(value.kind, items)
     if isinstance(value, DictVariable) and value.kind is dict:
         return {python_value(tx, k): python_value(tx, v) for k, v in value.entries.values()}
     if isinstance(value, SetVariable):
