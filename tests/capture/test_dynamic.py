@@ -5,6 +5,7 @@ import math
 import torch
 from eager import Captured, check
 
+import fuselab
 from fuselab.toolkit.events import DimensionMadeDynamic, DimensionSpecialised
 
 
@@ -175,3 +176,18 @@ def test_a_float_beside_integers_is_a_constant():
     for p in (0.25, 0.75, 0.8):
         out, expected = captured(x, p), fn(x, p)
         assert torch.equal(out[0], expected[0]) and out[1] == expected[1]
+
+
+def test_strides_that_follow_from_sizes_are_asked_for_again():
+    """A contiguous tensor, then one with gaps, then one whose rows are one row: only the first may be taken for contiguous."""
+    fn = fuselab.compile(lambda x: (x.contiguous(), (x * 2).sum(0)), dynamic=True)
+    for x in (rows(4), torch.empty_strided((4, 4), (6, 1)).fill_(1), rows(1).expand(5, 4), rows(7, 4), rows(3, 5).expand(2, 3, 5)):
+        out, total = fn(x)
+        assert out.stride() == x.contiguous().stride() and torch.equal(out, x)
+        assert torch.allclose(total, (x * 2).sum(0))
+
+
+def test_the_text_of_a_size_that_varies():
+    captured = Captured(lambda x: (x + 1, f"{x.shape!r} {x.shape}", str([x.shape])), dynamic=True)
+    for n in (3, 5):
+        assert captured(rows(n))[1:] == (f"torch.Size([{n}, 4]) torch.Size([{n}, 4])", f"[torch.Size([{n}, 4])]")

@@ -8,6 +8,7 @@ import inspect
 import logging
 import math
 import operator
+import os
 import random
 import re
 import typing
@@ -189,3 +190,49 @@ def test_globals_are_guarded_when_they_shadow_builtins():
     finally:
         del f.__globals__["len"]
     assert same(captured(X), X * 2)
+
+
+def test_the_old_classes_of_tensors_tell_dtype_and_device():
+    def f(x):
+        kinds = (torch.FloatTensor, torch.LongTensor, torch.BoolTensor, (torch.DoubleTensor, torch.FloatTensor))
+        return x + 1, [isinstance(x, k) for k in kinds], isinstance(x > 0, torch.BoolTensor), isinstance(3, torch.FloatTensor)
+
+    check(f, X)
+
+
+def test_results_with_names_have_the_attributes_that_they_have():
+    check(lambda x: (hasattr(x.max(0), "_fields"), x.max(0).__match_args__, x.max(0).values), X)
+
+
+HELD = {"a": 1}
+
+
+def test_the_id_of_a_container_that_exists():
+    def f(x):
+        memo = {id(HELD): x}
+        return memo[id(HELD)] + 1, id(HELD) == id(vars)
+
+    check(f, X)
+
+
+def test_paths_of_constants():
+    check(lambda x: (x + 1, os.fspath("a"), os.path.join("a", "b"), os.path.basename("a/b.c"), os.path.splitext("a.b")), X)
+
+
+def test_methods_that_every_object_has_are_of_the_object_itself():
+    """A bound method's own `__repr__` and `__reduce__`, not its function's; asked of what has no rule, a break and no endless search."""
+    number = Number(1)
+
+    def f(x):
+        y = x + 1
+        return y, number.__init__.__reduce__()[1][1], number.__init__.__eq__(number.__init__)
+
+    assert same(Captured(f)(X), f(X))
+    for thing in (f, slice(1), ValueError(1), len, list.append, Number):
+        g = Captured(lambda x, thing=thing: (x + 1, thing.__sizeof__(thing) if isinstance(thing, type) else thing.__sizeof__()))
+        assert same(g(X), g.fn(X)) and "recursion" not in g.breaks
+
+
+def test_subclasses_are_asked_for_outside():
+    g = Captured(lambda x: (x + 1, [c.__name__ for c in Number.__subclasses__()]))
+    assert same(g(X), g.fn(X)) and g.breaks == ["unsupported-call"]

@@ -38,15 +38,16 @@ def groups(paths: list[str], size: int) -> list[list[Path]]:
     return [folder[n : n + size] for folder in folders for n in range(0, len(folder), size)]
 
 
-def outcomes(lines: str) -> tuple[dict[str, Row], str]:
-    """The row of each test that ended, and the test that had begun last and did not end."""
-    rows, running = {}, ""
+def outcomes(lines: str) -> tuple[dict[str, Row], str, bool]:
+    """The row of each test that ended, the test that had begun last and did not end, and whether the session came to its end."""
+    rows, running, ended = {}, "", False
     for line in map(json.loads, lines.splitlines()):
+        ended = "ends" in line
         if "begins" in line:
             running = line["begins"]
-        else:
+        elif "test" in line:
             rows[line["test"]], running = line, ""
-    return rows, running
+    return rows, running, ended
 
 
 def path() -> str:
@@ -82,19 +83,18 @@ class Suite:
     def run(self, backend: str, only: list[str] | None = None) -> dict[str, Row]:
         """Outcomes by test. Without `only` every test: those after a crash are found by the processes that follow."""
         with tempfile.NamedTemporaryFile(suffix=".jsonl", dir=self.folder) as file:
-            done: dict[str, Row] = {}
+            out, done = Path(file.name), {}
             for _ in range(TRIES):
-                left = None if only is None else [t for t in only if t not in done]
-                words = self.process(backend, Path(file.name), left)
-                done, running = outcomes(Path(file.name).read_text())
-                if not running:
+                words = self.process(backend, out, None if only is None else [t for t in only if t not in done])
+                rows, running, ended = outcomes(out.read_text())
+                if running:
+                    rows[running] = {"test": running, "outcome": "crash", "words": words, "ours": []}
+                    out.write_text(out.read_text() + json.dumps(rows[running]) + "\n")
+                if ended or len(rows) == len(done):
                     break
-                done[running] = {"test": running, "outcome": "crash", "words": words, "ours": []}
-                with Path(file.name).open("a") as lines:
-                    lines.write(json.dumps(done[running]) + "\n")
-                only = only or self.collected()
-            Path(file.name).with_suffix(".only").unlink(missing_ok=True)
-        return done
+                done, only = rows, only or self.collected()
+            out.with_suffix(".only").unlink(missing_ok=True)
+        return rows
 
     def collected(self) -> list[str]:
         said = subprocess.run(self.pytest("--collect-only"), check=False, capture_output=True, text=True, cwd=self.files[0].parent).stdout

@@ -210,7 +210,8 @@ class ModuleSpec:
         for text, m in tree:
             dicts.append(DictSpec.of(m.__dict__, text))
             dicts.extend(DictSpec.of(m.__dict__[table], text) for table in TABLES if m.__dict__.get(table) is not None)
-            for key, tensor in (*m._parameters.items(), *m._buffers.items()):
+            held = [m.__dict__.get(table) or {} for table in ("_parameters", "_buffers")]  # none yet before Module.__init__
+            for key, tensor in (*held[0].items(), *held[1].items()):
                 if tensor is not None:
                     tensors.setdefault(id(tensor), HeldTensor(f"{text}.{key}", tensor, TensorSpec.of(tensor)))
         members = tuple(Member.of(text, m) for text, m in tree if m is not module)

@@ -86,12 +86,12 @@ def _symbol(env: SymbolicEnv, value: int, of: SizeOf, how: Dynamic) -> sympy.Exp
     return symbol
 
 
-def _alias(env: SymbolicEnv, symbol: sympy.Symbol, of: SizeOf) -> sympy.Symbol:
-    """`of` is assumed to be `symbol` too: it gets a name of its own, for the guard that says so."""
-    name = sympy.Symbol(f"{symbol.name}_{len(env.same) + 1}", integer=True, positive=True)
+def _alias(env: SymbolicEnv, number: sympy.Expr, of: SizeOf) -> sympy.Expr:
+    """`of` is assumed to be `number` too: it gets a name of its own, for the guard that says so."""
+    name = sympy.Symbol(f"{getattr(number, 'name', 'p')}_{len(env.same) + 1}", integer=True, positive=True)
     env.bindings[name] = of
-    env.same.append((name, symbol))
-    return symbol
+    env.same.append((name, number))
+    return number
 
 
 def _strides(env: SymbolicEnv, tensor: torch.Tensor, sizes: list[sympy.Expr], source: str, handle: Any) -> list[sympy.Expr]:
@@ -100,8 +100,10 @@ def _strides(env: SymbolicEnv, tensor: torch.Tensor, sizes: list[sympy.Expr], so
     derived: dict[int, sympy.Expr] = {}
     for d in sorted(range(tensor.dim()), key=lambda d: (tensor.stride(d), -d)):
         value = tensor.stride(d)
-        if value in derived:
+        if value in derived and derived[value].is_number:
             result[d] = derived[value]
+        elif value in derived:
+            result[d] = _alias(env, derived[value], SizeOf(source, d, "stride", handle))
         elif value > 1:
             result[d] = _symbol(env, value, SizeOf(source, d, "stride", handle), "dynamic")
         derived[tensor.size(d) * value] = sizes[d] * result[d]

@@ -112,7 +112,14 @@ class VariableTracker:
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """`self.name(*args, **kwargs)`, without making the bound method."""
-        return tx.call(self.get_attr(tx, name), args, kwargs)
+        method = self.get_attr(tx, name)
+        if method.asks(self):
+            return tx.break_graph("unsupported-call", f"{method.describe()}() is called")
+        return tx.call(method, args, kwargs)
+
+    def asks(self, receiver: VariableTracker) -> bool:
+        """Is to call it to call a method of `receiver` by `call_method`?"""
+        return False
 
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
         return tx.break_graph("unsupported-item", f"{self.describe()} is indexed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import FunctionType, TracebackType
+from types import FunctionType, MethodDescriptorType, TracebackType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..breaks import BreakGraph
@@ -162,6 +162,8 @@ class ExceptionVariable(VariableTracker):
             tx.break_graph("exception", f"a note is added to a {self.kind.__name__}")
         if name in ("__str__", "__repr__") and not isinstance(getattr(self.kind, name), FunctionType):
             return tx.wrap_constant(self.text(tx) if name == "__str__" else repr(self.real()))
+        if isinstance(getattr(self.kind, name, None), WrapperDescriptorType | MethodDescriptorType):
+            tx.break_graph("unsupported-call", f"{name} of a {self.kind.__name__} is called")
         return super().call_method(tx, name, args, kwargs)
 
     def text(self, tx: Interpreter) -> str:

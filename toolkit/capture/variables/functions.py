@@ -41,6 +41,7 @@ from .base import Args, Kwargs, LazyVariable, VariableTracker
 from .cells import CellVariable, existing_cell
 from .containers import TupleVariable
 from .dicts import DictVariable
+from .methods import builtin_attr
 from .rules import CODE_RULES, PURE, RULES, apply_rule, fold_if_constant
 
 if TYPE_CHECKING:
@@ -385,7 +386,10 @@ class BoundMethodVariable(VariableTracker):
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         parts = {"__self__": self.owner, "__func__": self.function, "__call__": self}
-        return parts[name] if name in parts else self.function.get_attr(tx, name)
+        if name in parts:
+            return parts[name]
+        of_methods = callable(getattr(self.python_type(), name, None))  # `__repr__`, `__hash__`, ...: not the function's
+        return builtin_attr(tx, self, name) if of_methods else self.function.get_attr(tx, name)
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
         if op not in ("==", "!=") or not isinstance(other, BoundMethodVariable):

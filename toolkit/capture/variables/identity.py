@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..guards import GuardKind
-from ..source import ConstSource
+from ..source import ConstSource, LocalSource
 from .base import NotConstant, VariableTracker
 from .builtins import BuiltinVariable
 from .rules import rule
@@ -62,7 +62,8 @@ class IdVariable(VariableTracker):
 
 @rule(id)
 def _id(tx: Interpreter, value: VariableTracker) -> VariableTracker:
-    """The address of an object that existed before is a number of this process; guarded by identity."""
+    """The address of an object that existed before is a number of this process; guarded by identity. What the caller hands over may be
+    another object each time."""
     if value.source is None and (value.mutable or isinstance(value.python_type(), type(torch.Tensor))):
         return IdVariable(value)
     real = _existing(tx, value)
@@ -77,4 +78,4 @@ def _existing(tx: Interpreter, value: VariableTracker) -> object:
     try:
         return value.real()
     except NotConstant:
-        return None if value.source is None else tx.trace.object_at(value.source)
+        return None if value.source is None or isinstance(value.source.root, LocalSource) else tx.trace.object_at(value.source)

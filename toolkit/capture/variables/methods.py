@@ -46,6 +46,9 @@ class BuiltinMethodVariable(VariableTracker):
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.receiver.call_method(tx, self.name, args, kwargs)
 
+    def asks(self, receiver: VariableTracker) -> bool:
+        return self.receiver is receiver
+
     def rebuild(self, out: Rebuilder) -> None:
         out.value(self.receiver)
         out.emit.load_attr(self.name)

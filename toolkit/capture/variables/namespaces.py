@@ -93,7 +93,7 @@ class NamespaceVariable(VariableTracker):
             tx.raise_error(AttributeError, *error.args)
         except Exception as error:
             tx.break_graph("unsupported-attribute", f"{self.describe()}.{name} raises {type(error).__name__}")
-        if isinstance(value, types.MethodWrapperType):
+        if isinstance(value, types.MethodWrapperType | types.BuiltinMethodType) and value.__self__ is self.module:
             tx.break_graph("unsupported-attribute", f"{self.describe()}.{name}, a method of every module, is read")
         return value
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from .base import Args, Kwargs, VariableTracker
 from .classes import ClassVariable
 from .dicts import DictVariable
 from .exceptions import ExceptionVariable
+from .functions import BoundMethodVariable
 from .rules import apply_rule
 from .user_defined import UserObjectVariable
 
@@ -62,7 +64,14 @@ def _on_receiver(tx: Interpreter, receiver: VariableTracker, descriptor: Any, re
 def _on_plain(tx: Interpreter, receiver: VariableTracker, name: str, rest: list[VariableTracker], kwargs: Kwargs) -> VariableTracker:
     """A method of a built-in type on an instance of it."""
     operation = _operation(tx, receiver, name, rest)
-    return operation if operation is not None else receiver.call_method(tx, name, rest, kwargs)
+    if operation is not None:
+        return operation
+    if type(receiver).call_method is not VariableTracker.call_method:
+        return receiver.call_method(tx, name, rest, kwargs)
+    method = receiver.get_attr(tx, name)
+    if isinstance(method, BoundMethodVariable) and method.python_type() is not MethodType:  # the slot that was asked for
+        return tx.break_graph("unsupported-call", f"{method.function.describe()} is called")
+    return tx.call(method, rest, kwargs)
 
 
 def _operation(tx: Interpreter, receiver: VariableTracker, name: str, rest: list[VariableTracker]) -> VariableTracker | None:
