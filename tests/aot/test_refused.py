@@ -21,6 +21,7 @@ REFUSED = {
     "a difference with bools": lambda: BOOLS.float() - BOOLS,
     "bits of floats": lambda: BOOLS.float() & 1,
     "bits of halves": lambda: ~HALVES,
+    "a factor of integers": lambda: torch.add(INTS, INTS, alpha=1.5),
     "places of an integer": lambda: INTS.round(decimals=1),
     "leaky relu of complex numbers": lambda: F.leaky_relu(COMPLEX),
 }
@@ -39,7 +40,7 @@ def test_what_eager_refuses_is_refused_in_its_words(name):
     with pytest.raises(Exception) as expected:
         fn()
     with pytest.raises(expected.type) as found, Recorder() as recorder:
-        fuselab.compile(fn, backend="cpp")()
+        fuselab.compile(fn, backend="cpp", dynamic=True)()
     assert str(found.value) == str(expected.value)
     assert not recorder.of(InternalFailure, KernelFailed)
 

@@ -1,5 +1,6 @@
 """Size expressions as text: the same number in Python and C++ (checked by a C-like evaluation)."""
 
+import ctypes
 import math
 
 import pytest
@@ -8,6 +9,7 @@ from sympy import Symbol
 from torch.utils._sympy.functions import FloatTrueDiv, FloorToInt, IntTrueDiv, ToFloat
 
 from fuselab.toolkit._torch import FloorDiv, Max, Min, Mod, ModularIndexing
+from fuselab.toolkit.runtime import build_cpp
 from fuselab.toolkit.shapes import text
 
 n, m = Symbol("s0", integer=True, positive=True), Symbol("s1", integer=True, positive=True)
@@ -30,7 +32,7 @@ CASES = [
     ),
     (FloatTrueDiv(sympy.Float(2.0), ToFloat(n - 1)), "(2.0 / float(s0 - 1))", "(2.0 / (double)((s0 - 1)))", None),
     (IntTrueDiv(n + 1, m - 1), "((s0 + 1) / (s1 - 1))", "((double)((s0 + 1)) / (double)((s1 - 1)))", None),
-    (FloorToInt(IntTrueDiv(n, 2)), "math.floor((s0 / 2))", "(long)floor(((double)(s0) / (double)(2)))", None),
+    (FloorToInt(IntTrueDiv(n, 2)), "math.floor((s0 / 2))", "(long)__builtin_floor(((double)(s0) / (double)(2)))", None),
     (n - FloorDiv(m, 2), "s0 - (s1 // 2)", "s0 - (s1 / 2)", "s0 - (s1 // 2)"),
     (Mod(n, 4), "s0 % 4", "s0 % 4", "s0 % 4"),
     (Max(1, n - 2), "max(1, s0 - 2)", "long_max(1, s0 - 2)", "tl.maximum(1, s0 - 2)"),
@@ -64,3 +66,15 @@ def test_names_rename_symbols():
 def test_an_unknown_function_is_refused():
     with pytest.raises(text.Unprintable):
         text.triton(sympy.Function("mystery")(n))
+
+
+def test_every_function_of_sizes_is_one_that_a_kernel_can_call():
+    rows = {name: row for name, row in text.CPP.calls.items() if name in text.PYTHON.calls}
+    arguments = {"FloatTrueDiv": ("1.0*a", "b", ""), "Where": ("a > b", "a", "b"), "TruncToInt": ("-1.5*a",), "RoundToInt": ("2.5*b",)}
+    given = {name: arguments.get(name, ("a", "b", "")) for name in rows}
+    source = "".join(f'extern "C" double {name}(long a, long b) {{ return {row.format(*given[name])}; }}\n' for name, row in rows.items())
+    library, _ = build_cpp.library_of(text.CPP_PRELUDE + source)
+    for name in rows:
+        function = library[name]
+        function.restype, function.argtypes = ctypes.c_double, (ctypes.c_long, ctypes.c_long)
+        assert function(7, 2) == eval(text.PYTHON.calls[name].format(*given[name]), {"math": math, "a": 7, "b": 2}), name

@@ -150,7 +150,7 @@ class Recorder(TorchDispatchMode):
         if func in _PASSED_THROUGH:
             return func(*args, **kwargs)
         if self._whole is None:
-            refuse(func, args)
+            refuse(func, args, kwargs)
         rule = self.table.get(func)
         if rule is not None:
             with self._part_of(func):

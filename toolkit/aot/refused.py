@@ -18,15 +18,17 @@ _ROWS = {
     "b": "_trilinear abs addcmul argmax argmin ceil dot floor mv mvlgamma reflection_pad1d relu round trace trunc vdot",
     "B": "sub",
     "bc": "threshold",
-    "c": """_batch_norm_with_update _batch_norm_with_update_functional _native_batch_norm_legit _native_batch_norm_legit_functional _safe_softmax aminmax binary_cross_entropy_with_logits elu heaviside leaky_relu
-        logit mse_loss nansum native_batch_norm native_group_norm softshrink special_entr special_xlog1py xlogy""",
-    "h": """_cdist_forward _pdist_forward _upsample_bilinear2d_aa avg_pool3d special_airy_ai
-        special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1 special_chebyshev_polynomial_t special_chebyshev_polynomial_u
-        special_chebyshev_polynomial_v special_chebyshev_polynomial_w special_erfcx special_hermite_polynomial_h special_hermite_polynomial_he
-        special_laguerre_polynomial_l special_legendre_polynomial_p special_log_ndtr special_modified_bessel_i0 special_modified_bessel_i1
-        special_modified_bessel_k0 special_modified_bessel_k1 special_ndtri special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1
-        special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v
-        special_shifted_chebyshev_polynomial_w special_spherical_bessel_j0 special_zeta""",
+    "c": """_batch_norm_with_update _batch_norm_with_update_functional _native_batch_norm_legit _native_batch_norm_legit_functional
+        _safe_softmax aminmax binary_cross_entropy_with_logits elu heaviside leaky_relu logit mse_loss nansum native_batch_norm
+        native_group_norm softshrink special_entr special_xlog1py xlogy""",
+    "h": """_cdist_forward _pdist_forward _upsample_bilinear2d_aa avg_pool3d special_airy_ai special_bessel_j0 special_bessel_j1
+        special_bessel_y0 special_bessel_y1 special_chebyshev_polynomial_t special_chebyshev_polynomial_u
+        special_chebyshev_polynomial_v special_chebyshev_polynomial_w special_erfcx special_hermite_polynomial_h
+        special_hermite_polynomial_he special_laguerre_polynomial_l special_legendre_polynomial_p special_log_ndtr
+        special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1 special_ndtri
+        special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 special_shifted_chebyshev_polynomial_t
+        special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w
+        special_spherical_bessel_j0 special_zeta""",
     "fh": "bitwise_and bitwise_not bitwise_or bitwise_xor",
     "ib": "_upsample_nearest_exact1d upsample_nearest1d",
     "ibc": "upsample_bicubic2d",
@@ -34,8 +36,8 @@ _ROWS = {
     "iub": "_adaptive_avg_pool3d hypot igamma igammac nextafter silu",
     "iuc": "_log_softmax _softmax binary_cross_entropy frac huber_loss log_sigmoid_forward nll_loss_forward smooth_l1_loss softplus",
     "iubh": "cholesky_inverse cholesky_solve",
-    "iubc": """_prelu_kernel _softmax_backward_data adaptive_max_pool3d celu gelu glu grid_sampler_2d grid_sampler_3d hardshrink hardsigmoid
-        hardswish max_unpool2d max_unpool3d mish upsample_linear1d upsample_trilinear3d""",
+    "iubc": """_prelu_kernel _softmax_backward_data adaptive_max_pool3d celu gelu glu grid_sampler_2d grid_sampler_3d hardshrink
+        hardsigmoid hardswish max_unpool2d max_unpool3d mish upsample_linear1d upsample_trilinear3d""",
     "iubch": "multi_margin_loss",
 }
 _LETTERS = {torch.bool: "b", torch.uint8: "u", torch.float16: "h", torch.complex64: "c", torch.complex128: "c"} | dict.fromkeys(
@@ -48,8 +50,7 @@ def _table() -> dict[Any, str]:
     """The letters of each overload."""
     found: dict[Any, str] = {}
     for letters, names in _ROWS.items():
-        for name in names.split():
-            name, _, one = name.partition(".")
+        for name, _, one in (n.partition(".") for n in names.split()):
             packet = getattr(torch.ops.aten, name, None)  # not every torch has all
             for overload in packet.overloads() if packet is not None else ():
                 if overload == one or not (one or "out" in overload):
@@ -57,8 +58,12 @@ def _table() -> dict[Any, str]:
     return found
 
 
-def refuse(func: Any, args: tuple[Any, ...]) -> None:
-    """Raises CannotTrace if eager has no kernel on the CPU for this call."""
+def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises CannotTrace if eager has no kernel on the CPU for this call, or takes no float as a factor of integers."""
+    if any(isinstance(kwargs.get(factor), float) for factor in ("alpha", "beta")):
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        if not any(t.is_floating_point() or t.is_complex() for t in tensors):
+            raise CannotTrace(f"{func} of integers has a factor that is none")
     letters = _table().get(func)
     if letters is None:
         return
