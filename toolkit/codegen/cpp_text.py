@@ -24,13 +24,8 @@ from .tiling import adds, ahead, by_blocks, choose, is_large, kept_rows, running
 from .walk import INNERMOST, LANE, UNARY, Walker, Written, joined
 from .writer import Writer
 
-BOUNDS: dict[Check, int] = {
-    "class": 1,
-    "strict": 2,
-    "column": 4,
-    True: 8,
-    "gathered": 16,
-}  # the bits of what went wrong; the lowest is told
+# the bits of what went wrong; the lowest is told
+BOUNDS: dict[Check, int] = {"strict": 1, "class": 2, "column": 4, True: 8, "gathered": 16}
 ZERO_DIVISION, FIRST_ASSERT = 32, 64
 MESSAGES = {**{code: OUT_OF_BOUNDS[check] for check, code in BOUNDS.items()}, ZERO_DIVISION: "ZeroDivisionError"}
 _NUMBERED = re.compile(r"[a-z][a-z_0-9]*_\d+")

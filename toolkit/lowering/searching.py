@@ -23,7 +23,7 @@ INT64 = torch.int64
 MOST_STEPS = 32  # of a bisection of unknown length
 
 
-def _bisected(b: Builder, boundaries: TensorBox, values: Any, result: torch.dtype, right: bool, sorter: TensorBox | None) -> TensorBox:
+def _bisected(b: Builder, boundaries: TensorBox, values: Any, result: torch.dtype, right: bool) -> TensorBox:
     """The first position in the last dimension of `boundaries` whose element is not less (right: is greater) than the value. Every step
     halves [low, high); a step too many changes nothing."""
     dtype = promoted(boundaries, values) if isinstance(values, TensorBox) else boundaries.dtype
@@ -34,7 +34,7 @@ def _bisected(b: Builder, boundaries: TensorBox, values: Any, result: torch.dtyp
     if n == 0:
         return full(b, size, 0, result, boundaries.device)
     b.realize(boundaries)
-    value, load, order = operand(values, size, dtype), operand(boundaries, boundaries.size, dtype), sorter.loader() if sorter else None
+    value, load = operand(values, size, dtype), operand(boundaries, boundaries.size, dtype)
     steps = MOST_STEPS if n.free_symbols else int(n).bit_length()
 
     def inner(index: Index) -> Value:
@@ -42,10 +42,7 @@ def _bisected(b: Builder, boundaries: TensorBox, values: Any, result: torch.dtyp
         low, high = ops.constant(0, INT64), ops.index_expr(n, INT64)
         for _ in range(steps):
             middle = ops.rshift(ops.add(low, high), ops.constant(1, INT64))
-            at = _inside(middle, n)
-            if order is not None:
-                at = ops.indirect_indexing(order((*row, at)), n, False)
-            here = load((*row, at))
+            here = load((*row, _inside(middle, n)))
             stop = ops.gt(here, wanted) if right else ops.ge(here, wanted)
             open_ = ops.lt(low, high)
             low, high = (
@@ -54,7 +51,7 @@ def _bisected(b: Builder, boundaries: TensorBox, values: Any, result: torch.dtyp
             )
         return low if result is INT64 else ops.to_dtype(low, result, INT64)
 
-    sources = [t for t in (boundaries, values, sorter) if isinstance(t, TensorBox)]
+    sources = [t for t in (boundaries, values) if isinstance(t, TensorBox)]
     return b.pointwise(inner, size, result, sources, boundaries.device, heavy=True, work=8 * steps)
 
 
@@ -65,7 +62,7 @@ def _inside(position: Value, n: Expr) -> Expr:
 
 @lowers("bucketize.Tensor", "bucketize.Scalar")
 def bucketize(b: Builder, values: Any, boundaries: TensorBox, *, out_int32: bool = False, right: bool = False) -> TensorBox:
-    return _bisected(b, boundaries, values, torch.int32 if out_int32 else INT64, right, None)
+    return _bisected(b, boundaries, values, torch.int32 if out_int32 else INT64, right)
 
 
 @lowers("searchsorted.Tensor", "searchsorted.Scalar")
@@ -79,9 +76,9 @@ def searchsorted(
     side: str | None = None,
     sorter: TensorBox | None = None,
 ) -> TensorBox:
-    if len(boundaries.size) > 1 and not isinstance(values, TensorBox):
-        return NotImplemented
-    return _bisected(b, boundaries, values, torch.int32 if out_int32 else INT64, right or side == "right", sorter)
+    if sorter is not None or (len(boundaries.size) > 1 and not isinstance(values, TensorBox)):
+        return NotImplemented  # eager looks at every index of a sorter first
+    return _bisected(b, boundaries, values, torch.int32 if out_int32 else INT64, right or side == "right")
 
 
 # -- masks ------------------------------------------------------------------------------------------------------------
