@@ -2,6 +2,9 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
+
+import fuselab
 
 from ..codegen import compiled
 from .agree import agrees
@@ -42,3 +45,16 @@ def test_copies():
     fn = lambda g: [aten.upsample_nearest2d_backward(g, (8, 9), (2, 3, 4, 3)), aten.upsample_nearest1d_backward(g[0], (9,), (3, 8, 3))]  # noqa: E731
     agrees(fn, data(torch.float32, 2, 3, 8, 9))
     compiled.agrees(fn, data(torch.float32, 2, 3, 8, 9))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_place_outside_its_plane_is_an_error(dynamic):
+    def fn(x, places):
+        return F.max_unpool2d(x, places, 2)
+
+    fuselab.reset()
+    f = fuselab.compile(fn, dynamic=dynamic)
+    x, places = torch.rand(2, 3, 2, 2), torch.tensor([0, 3, 8, 15]).view(2, 2).expand(2, 3, 2, 2)
+    assert torch.equal(f(x, places), fn(x, places))
+    with pytest.raises(RuntimeError):
+        f(x, places + 1)

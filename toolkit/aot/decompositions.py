@@ -9,6 +9,7 @@ where that is cheap.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -386,6 +387,28 @@ def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     return aten._to_copy(source, dtype=target.dtype, device=target.device)
 
 
+@row(aten.max_unpool2d.default)
+def max_unpool2d(x: Tensor, places: Tensor, size: Sequence[int]) -> Tensor:
+    return _unpooled(x, places, size, 2)
+
+
+@row(aten.max_unpool3d.default)
+def max_unpool3d(x: Tensor, places: Tensor, size: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> Tensor:
+    return _unpooled(x, places, size, 3)
+
+
+def _unpooled(x: Tensor, places: Tensor, size: Sequence[int], rank: int) -> Tensor:
+    """Every plane is written for itself: a place outside of it is an error, not one of the next plane."""
+    if places.dtype is not torch.int64 or places.shape != x.shape or len(size) != rank or x.dim() not in (rank + 1, rank + 2):
+        return NotImplemented
+    if x.numel() == 0:
+        return NotImplemented
+    lead, planes = list(x.shape[:-rank]), math.prod(x.shape[:-rank])
+    empty = aten.full([planes, math.prod(size)], 0, dtype=x.dtype, device=x.device)
+    written = aten.scatter.src(empty, 1, aten.reshape(places, [planes, -1]), aten.reshape(x, [planes, -1]))
+    return aten.view(written, [*lead, *size])
+
+
 @row(aten.select_backward.default)
 def select_backward(g: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor:
     return aten.select_scatter(aten.full(sizes, 0, dtype=g.dtype, device=g.device), g, dim, index)
@@ -460,7 +483,7 @@ channel_shuffle col2im cudnn_batch_norm_backward deg2rad diag_embed diagonal_bac
 eye floor_divide frac glu glu_backward grid_sampler_2d hann_window hardshrink hardsigmoid hardsigmoid_backward hardswish
 hardswish_backward hardtanh hardtanh_backward heaviside huber_loss huber_loss_backward im2col isin
 isneginf isposinf leaky_relu leaky_relu_backward linalg_cross linalg_vector_norm log_sigmoid_backward log_sigmoid_forward logaddexp
-logaddexp2 logit logit_backward logspace logsumexp masked_fill max_unpool2d max_unpool3d mish mish_backward mse_loss mse_loss_backward
+logaddexp2 logit logit_backward logspace logsumexp masked_fill mish mish_backward mse_loss mse_loss_backward
 multi_margin_loss multilabel_margin_loss_forward mv mvlgamma nan_to_num nansum native_dropout_backward native_group_norm_backward
 new_empty new_full nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward norm pixel_shuffle pixel_unshuffle rad2deg
 reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d renorm replication_pad1d

@@ -40,9 +40,11 @@ _ROWS = {
         hardsigmoid hardswish max_unpool2d max_unpool3d mish upsample_linear1d upsample_trilinear3d""",
     "iubch": "multi_margin_loss",
 }
-_LETTERS = {torch.bool: "b", torch.uint8: "u", torch.float16: "h", torch.complex64: "c", torch.complex128: "c"} | dict.fromkeys(
-    (torch.int8, torch.int16, torch.int32, torch.int64), "i"
-) | dict.fromkeys((torch.float32, torch.float64, torch.bfloat16), "f")
+_LETTERS = (
+    {torch.bool: "b", torch.uint8: "u", torch.float16: "h", torch.complex64: "c", torch.complex128: "c"}
+    | dict.fromkeys((torch.int8, torch.int16, torch.int32, torch.int64), "i")
+    | dict.fromkeys((torch.float32, torch.float64, torch.bfloat16), "f")
+)
 
 
 @functools.cache
