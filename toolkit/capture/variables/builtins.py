@@ -92,6 +92,8 @@ class BuiltinVariable(VariableTracker):
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         if not hasattr(self.function, name):
             tx.raise_error(AttributeError, f"'{type(self.function).__name__}' object has no attribute '{name}'")
+        if callable(getattr(type(self.function), name, None)) and name != "__class__":
+            return self if name == "__call__" else BuiltinMethodVariable(self, name)
         return tx.wrap(getattr(self.function, name), AttrSource(ConstSource(self.function, self.describe()), name))
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:

@@ -69,8 +69,8 @@ def _on_plain(tx: Interpreter, receiver: VariableTracker, name: str, rest: list[
     if type(receiver).call_method is not VariableTracker.call_method:
         return receiver.call_method(tx, name, rest, kwargs)
     method = receiver.get_attr(tx, name)
-    if isinstance(method, BoundMethodVariable) and method.python_type() is not MethodType:  # the slot that was asked for
-        return tx.break_graph("unsupported-call", f"{method.function.describe()} is called")
+    if method.asks(receiver) or (isinstance(method, BoundMethodVariable) and method.python_type() is not MethodType):  # the slot itself
+        return tx.break_graph("unsupported-call", f"{name} of {receiver.describe()} is called")
     return tx.call(method, rest, kwargs)
 
 
