@@ -71,8 +71,7 @@ class CppLoops(CppScans):
     def _fetch_for(self, last: Range, first: str, count: str) -> None:
         """While a block is worked on: the same of the next row, or in a kernel without rows what comes some blocks later."""
         if self.group.is_reduction:
-            if self.fetching():
-                self.fetch_row(first, count)
+            self.fetch_next(first, count)
         elif first != "0":
             self.fetch({last[0]: symbol(first) + FETCHED}, count)
         elif len(self.ranges) > 1:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import sympy
 import torch
 
-from ..loops.index import Expr, is_constant, symbol
+from ..loops.index import Expr, floordiv, is_constant, symbol
 from ..scheduling.nodes import SchedulerNode
 from .cpp_accumulate import Accumulator
 from .cpp_memory import CppMemory
@@ -127,10 +127,18 @@ class CppNest(CppMemory):
         for name, index in self.ahead:
             self.out.line(f"ahead(&{self.element(name, index.xreplace(moved))}, {count});")
 
-    def fetch_row(self, first: str, count: str) -> None:
-        """`fetch` from element `first` of the next row."""
-        (row, _), (v, _) = self.ranges[-2:]
-        self.fetch({row: row + 1, v: symbol(first) if first != "0" else sympy.Integer(0)}, count)
+    def fetch_row(self, first: str, count: str, part: tuple[int, int] = (0, 1)) -> None:
+        """`fetch` of the next row's elements from `first`, or of one part (its number, how many there are) of the row, bit by bit."""
+        (row, _), (v, size) = self.ranges[-2:]
+        place = symbol(first) if first != "0" else sympy.Integer(0)
+        number, parts = part
+        if parts > 1:
+            place, count = (
+                floordiv(size * number, sympy.Integer(parts)) + floordiv(place, sympy.Integer(parts)),
+                f"({count}) / {parts}" if " " in count else f"{count} / {parts}",
+            )
+        self.loop_names |= {first}
+        self.fetch({row: row + 1, v: place}, count)
 
     def row_position(self) -> Expr:
         """The kernel's place in a row, counted in the order of the r loops."""

@@ -82,24 +82,29 @@ class CppReductions(CppNest):
             nest = wrap(nest, levels[depth - 1] if depth else "")
         self.out = before
         self.include_lanes()
-        if "_lanes" not in levels and self.fetching():
-            self.fetch_row("0", self.expr(self.r()[-1][1]))
+        if "_lanes" not in levels:
+            self.fetch_next("0", self.expr(self.r()[-1][1]))
         self._declare(self.out, "")
         self.out.include(nest)
         self._finish()
 
-    def fetching(self) -> bool:
-        """This is the loop over r that the next row is fetched in: the last that computes costly functions, so that the processor has
-        something else to do; without one the last, if it goes by blocks or the row is short; else the last reduction."""
-        if not self.ahead or not self.final:
-            return False
+    def fetch_next(self, first: str, count: str) -> None:
+        """Fetch of the next row what this loop over r should, while it works on `count` elements from `first`."""
+        stages = self._fetching() if self.ahead and self.final else []
+        if self.stage in stages:
+            self.fetch_row(first, count, (stages.index(self.stage), len(stages)))
+
+    def _fetching(self) -> list[int]:
+        """The stages that fetch the next row, each a part of it: the last that computes costly functions, so that the processor has
+        something else to do, and the last, if it goes by blocks; without the first and in long rows without blocks the last reduction."""
         stages = {n: s for n, s in self.group.stages.items() if s % 2}
         last = max(stages.values())
+        blocks = any(n.name in self.by_blocks for n, s in stages.items() if s == last)
         if costly := [s for n, s in stages.items() if COSTLY & n.trace.counts.keys()]:
-            last = max(costly)
-        elif hint(self.r()[-1][1], self.hints) >= LONG_ROW and not any(n.name in self.by_blocks for n, s in stages.items() if s == last):
+            return sorted({max(costly), last} if blocks else {max(costly)})
+        if hint(self.r()[-1][1], self.hints) >= LONG_ROW and not blocks:
             last = max((s for n, s in stages.items() if kind_of(n)), default=0)
-        return self.stage == last
+        return [last]
 
     def _sums_long(self, nodes: list[SchedulerNode]) -> bool:
         """A floating sum over so many elements that partial sums are wanted."""
@@ -202,8 +207,7 @@ class CppReductions(CppNest):
             whole = first == "0" and end.isdigit() and int(end) % ROW_LANES == 0
             stop = f"{v}l + {ROW_LANES}" if whole else f"long_min({v}l + {ROW_LANES}, {end})"
             around.line(f"const int64_t {v}e = {stop};")
-            if self.fetching():
-                self.fetch_row(f"{v}l", f"{v}e - {v}l")
+            self.fetch_next(f"{v}l", f"{v}e - {v}l")
             around.include(nest)
         self._combine(around, "_lanes", outer)
         return around
