@@ -241,3 +241,14 @@ def test_a_frame_that_raises_without_tensors_runs_as_it_is():
 
     assert check(raises, 3, graphs=0).breaks == []
     check(fn, torch.ones(3), {}, graphs=1, breaks=1)
+
+
+def test_an_object_of_an_unknown_kind_breaks_where_something_is_asked_of_it():
+    def fn(x, generator):
+        y = x * 2
+        kept = (generator, y)
+        return kept[0] is generator, isinstance(generator, torch.Generator), generator.initial_seed(), kept[1] + 1
+
+    captured = Captured(fn)
+    given = torch.ones(3), torch.Generator().manual_seed(3)
+    assert same(captured(*given), fn(*given)) and captured.breaks == ["unsupported-call"]

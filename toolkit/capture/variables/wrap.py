@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .base import VariableTracker
+from .unknown import wrap_unknown
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -127,4 +128,4 @@ def wrap(tx: Interpreter, value: object, source: Source) -> VariableTracker:
         variable = handler(tx, value, source)
         if variable is not None:
             return tx.effects.track(value, variable) if variable.mutable else variable
-    return tx.break_graph("unsupported-object", f"{source.text()} is a {type(value).__name__}")
+    return tx.effects.track(value, wrap_unknown(tx, value, source))

@@ -1,0 +1,73 @@
+"""Objects of kinds that capture does not know: they may be passed along, and asked who they are. Anything else is a graph break, there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..guards import GuardKind
+from .base import Args, Kwargs, VariableTracker
+from .methods import BuiltinMethodVariable
+
+if TYPE_CHECKING:
+    from ..interpreter import Interpreter
+    from ..source import Source
+
+_MADE_AT_RUN_TIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+
+
+class UnknownVariable(VariableTracker):
+    """Its type is guarded."""
+
+    mutable = True
+
+    def __init__(self, value: object, source: Source) -> None:
+        super().__init__(source)
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def real(self) -> Any:
+        return self.value
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        """A method of a type written in C, not called yet, is as unknown as its object."""
+        kind = type(self.value)
+        plain = not kind.__flags__ & _MADE_AT_RUN_TIME and kind.__getattribute__ is object.__getattribute__
+        if plain and callable(getattr(kind, name, None)) and not hasattr(self.value, "__dict__"):
+            return BuiltinMethodVariable(self, name)
+        return self._refuse(tx)
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.break_graph("unsupported-call", f"{self.describe()}.{name}() of a {type(self.value).__name__} is called")
+
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self._refuse(tx)
+
+    def has_attr(self, tx: Interpreter, name: str) -> bool:
+        return self._refuse(tx)
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        return self._refuse(tx)
+
+    def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        return self._refuse(tx)
+
+    def unary(self, tx: Interpreter, op: Callable[..., Any]) -> VariableTracker | None:
+        return self._refuse(tx)
+
+    def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
+        return self._refuse(tx)
+
+    def _refuse(self, tx: Interpreter) -> NoReturn:
+        tx.break_graph("unsupported-object", f"{self.describe()} is a {type(self.value).__name__}")
+
+    set_attr = del_attr = set_item = del_item = get_item = contains = proxy = key = truth = length = iterate = next = (
+        lambda self, tx, *args: self._refuse(tx)  # type: ignore[assignment]
+    )
+
+
+def wrap_unknown(tx: Interpreter, value: object, source: Source) -> VariableTracker:
+    tx.guard(GuardKind.TYPE_IS, source, type(value))
+    return UnknownVariable(value, source)
