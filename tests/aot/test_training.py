@@ -630,3 +630,19 @@ def test_hooks_on_saved_tensors_see_what_eager_saves():
     compiled = fuselab.compile(f, backend="aot_eager")
     for pack in (lambda t: t * 2, lambda t: t * 3):
         assert all(map(torch.equal, gradients(compiled, pack), gradients(f, pack)))
+
+
+def test_sizes_that_only_the_data_knows_reach_the_backward_one_by_one():
+    def fn(x, y, m, n):
+        a, b = torch.where(m)[0], torch.where(n)[0]
+        i = torch.cat([a, b], dim=0)
+        loss = F.binary_cross_entropy_with_logits(x.flatten()[i], (y[i] > 0).float())
+        return F.smooth_l1_loss(y[a], y[a] * 2, reduction="sum") / i.numel() + loss
+
+    x, y, m, n = torch.randn(9, 1).requires_grad_(), param(torch.randn(9)), torch.arange(9) % 3 == 0, torch.arange(9) % 4 == 1
+    f = fuselab.compile(fn)
+    for mask in (m, ~m):
+        found, expected = f(x, y, mask, n), fn(x, y, mask, n)
+        for a, b in zip(torch.autograd.grad(found, (x, y)), torch.autograd.grad(expected, (x, y)), strict=True):
+            torch.testing.assert_close(a, b)
+    assert len(f.graphs) == 1

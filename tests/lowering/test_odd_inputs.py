@@ -223,14 +223,14 @@ def test_integers_are_divided_by_their_extremes(dtype):
     [
         lambda x, i: x.index_select(0, i),
         lambda x, i: x.index_select(1, i),
-        lambda x, i: F.nll_loss(x, i),
+        F.nll_loss,
         lambda x, i: x.gather(1, i[:, None]),
         lambda x, i: x.index_add(1, i, x),
         lambda x, i: F.embedding(i, x),
         lambda x, i: torch.searchsorted(torch.arange(3.0), x, sorter=i) + x,
     ],
 )
-def test_an_index_out_of_range_raises_what_eager_raises(fn, train):
+def test_an_index_that_is_given_out_of_range_raises_what_eager_raises(fn, train):
     x, i = torch.ones(3, 3, requires_grad=train), torch.tensor([0, 9, 1])
     fuselab.reset()
     f = fuselab.compile(fn)

@@ -129,21 +129,28 @@ class _Cut:
         return [bits.get(g, 0) if isinstance(g, Node) else 0 for g in self.gradients]
 
     def hidden_sizes(self, saved: list[Node]) -> list[Node]:
-        """Sizes of what backward computes that none of its inputs shows (a padded row tells n + 3, not n): read off forward's inputs."""
+        """Sizes of what backward computes that none of its inputs shows (a padded row tells n + 3, not n): read off forward's inputs, or
+        off what forward computes where only the data knows them."""
         shown = {s for n in (*saved, *self.tangents) for s in _sizes(n) if s.is_Symbol}
         hidden = {s for n in self.needed_after() & self.after for e in _sizes(n) for s in e.free_symbols} - shown
-        first = next((n for n in self.nodes if n.op != "placeholder"), self.nodes[-1])
         found = []
-        for primal in self.primals if hidden else ():
-            value = primal.meta["val"]
+        for node in [n for n in self.nodes if n not in self.after] if hidden else ():
+            value = node.meta.get("val")
             for d, n in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
                 if (symbol := shapes.expr(n)) in hidden:
                     hidden.discard(symbol)
-                    with first.graph.inserting_before(first):
-                        found.append(first.graph.call_function(aten.sym_size.int, (primal, d)))
-                    found[-1].meta = {"val": n, "parents": ()}
-        self.nodes[len(self.primals) + len(self.tangents) : len(self.primals) + len(self.tangents)] = found
+                    found.append(self._size_of(node, d, n))
         return found
+
+    def _size_of(self, node: Node, d: int, n: Any) -> Node:
+        """A new node: after the inputs, or after `node`."""
+        last = self.nodes[len(self.primals) + len(self.tangents) - 1] if node.op == "placeholder" else node
+        place = self.nodes.index(last) + 1
+        with node.graph.inserting_before(self.nodes[place]):
+            made = node.graph.call_function(aten.sym_size.int, (node, d))
+        made.meta = {"val": n, "parents": ()}
+        self.nodes.insert(place, made)
+        return made
 
     def everything(self) -> list[Node]:
         """Without recomputation: save what backward reads of forward, and compute in backward only what nothing else needs."""
