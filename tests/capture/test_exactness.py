@@ -250,3 +250,39 @@ def test_a_debugger_sees_every_line():
     assert captured.skips == ["a debugger or a measure of coverage is active and sees every line"] * 2  # of f, of inner
     assert len(captured.graphs) == 1
     assert captured(x).tolist() == [4, 4]
+
+
+class Meta(type):
+    def __getitem__(cls, key):
+        return key
+
+
+class Made(metaclass=Meta):
+    pass
+
+
+class Whole(int):
+    pass
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: x.dtype <= Made(),
+        lambda x: list(x.dtype),
+        lambda x: [*Made()],
+        lambda x: 1 in Whole(4),
+        lambda x: list(Whole(4)),
+        lambda x: enumerate(Made(), {}),
+        lambda x: {slice(1, 2): 3}[slice(1, 2)],
+        lambda x: {1: 2}.get(slice(1, 2), 5),
+    ],
+)
+def test_mistakes_are_told_in_pythons_words(ask):
+    def f(x):
+        try:
+            return x * 2, ask(x)
+        except TypeError as error:
+            return x * 3, str(error)
+
+    check(f, x, graphs=None, breaks=None)

@@ -16,6 +16,7 @@ from .constants import same_constant
 from .guards import Guard, GuardKind
 from .source import ConstSource, Source
 from .variables.base import Args, Kwargs, NotConstant, VariableTracker
+from .words import class_name
 
 if TYPE_CHECKING:
     from .effects import Effects
@@ -133,7 +134,7 @@ class Operations:
         objects = [v for v in operands if isinstance(v, UserObjectVariable)]
         if not objects or any(v.base is not None for v in objects) or not all(v.is_constant() or v in objects for v in operands):
             return
-        kinds = " and ".join(f"'{v.python_type().__name__}'" for v in operands)
+        kinds = " and ".join(f"'{class_name(v.python_type())}'" for v in operands)
         if name in COMPARE:
             self.raise_error(TypeError, f"'{name}' not supported between instances of {kinds}")
         if len(operands) == 1:

@@ -1,4 +1,5 @@
-"""What a value on the stack is, in the user's words: the name of an argument of a resume function, in guards and breaks. No torch."""
+"""What a value on the stack is, in the user's words: the name of an argument of a resume function, in guards and breaks; what Python calls
+a class. No torch."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from .bytecode import ENDS, Body, Instruction, stack_effect
 from .operands import operand_count
 
 LONGEST = 40
+_IMMUTABLE, _MADE_AT_RUN_TIME = 1 << 8, 1 << 9  # Py_TPFLAGS_IMMUTABLETYPE, Py_TPFLAGS_HEAPTYPE
 _MOVES = ("SWAP", "COPY", "PUSH_NULL")
 _READS = ("FOR_ITER", "WITH_EXCEPT_START", "GET_LEN", "MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS", "IMPORT_FROM")  # nothing is taken
 _OF_STATEMENTS = ("GET_ITER", "FOR_ITER", "BEFORE_WITH")  # their place in the source is a whole statement
@@ -60,3 +62,9 @@ def _text(body: Body, depths: dict[Instruction, int], i: Instruction) -> str:
     line = linecache.getline(body.filename, where.lineno).encode()
     text = line[where.col : where.end_col].decode(errors="replace").strip()
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def class_name(cls: type) -> str:
+    """What Python's messages call a class: with its module if it is one of C, other than a built-in."""
+    of_c = cls.__flags__ & _IMMUTABLE or not cls.__flags__ & _MADE_AT_RUN_TIME
+    return f"{cls.__module__}.{cls.__qualname__}" if of_c and cls.__module__ != "builtins" else cls.__name__

@@ -68,7 +68,7 @@ class ContainerOpcodes(Family):
 
     def require(self, value: VariableTracker, *any_of: str) -> None:
         """What `*` or `**` unpacks must have one of these methods; if not, Python's own words name the function that is called."""
-        if not any(hasattr(value.python_type(), name) for name in any_of):
+        if not any(name in vars(base) for base in value.python_type().__mro__ for name in any_of):
             self.break_graph("unsupported-operator", f"{value.describe()} is unpacked, which it cannot be")
 
     def DICT_UPDATE(self, i: Instruction) -> None:

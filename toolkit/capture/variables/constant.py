@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..guards import GuardKind
+from ..words import class_name
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .methods import builtin_attr
 
@@ -123,7 +124,7 @@ class ConstantVariable(VariableTracker):
         from .iterators import ItemsIteratorVariable
 
         if not isinstance(self.value, (str, bytes)):
-            tx.raise_error(TypeError, f"'{type(self.value).__name__}' object is not iterable")
+            tx.raise_error(TypeError, f"'{class_name(type(self.value))}' object is not iterable")
         return ItemsIteratorVariable([tx.wrap_constant(c) for c in self.value], type(iter(self.value)))
 
     def key(self, tx: Interpreter) -> Hashable:

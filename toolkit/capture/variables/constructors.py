@@ -182,7 +182,10 @@ def _slice(tx: Interpreter, *parts: VariableTracker) -> VariableTracker:
 
 @rule(enumerate)
 def _enumerate(tx: Interpreter, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
-    return EnumerateVariable(tx.iterate(iterable), start if start is not None else tx.wrap_constant(0))
+    count = start if start is not None else tx.wrap_constant(0)
+    if not issubclass(count.python_type(), int):
+        tx.break_graph("unsupported-call", "enumerate() counts from what is no integer")
+    return EnumerateVariable(tx.iterate(iterable), count)
 
 
 @rule(zip)

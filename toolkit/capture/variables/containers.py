@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import operator
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,8 @@ class SliceVariable(VariableTracker):
         return slice(*[p.proxy(tx) for p in self.parts()])
 
     def key(self, tx: Interpreter) -> Hashable:
+        if sys.version_info >= (3, 12):
+            return slice, *[p.key(tx) for p in self.parts()]
         return tx.raise_error(TypeError, "unhashable type: 'slice'")
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:

@@ -339,6 +339,8 @@ class UserObjectVariable(VariableTracker):
         if method is not None:
             return tx.wrap_constant(tx.truth(tx.call(method, [item])))
         if self.base is not None and self.special(tx, "__iter__") is None:
+            if not hasattr(self.base.python_type(), "__iter__"):
+                tx.raise_error(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
             return self.base.contains(tx, item)
         return super().contains(tx, item)
 
@@ -346,7 +348,7 @@ class UserObjectVariable(VariableTracker):
         method = self.special(tx, "__iter__")
         if method is not None:
             return tx.realize(tx.call(method, []))
-        if self.base is not None:
+        if self.base is not None and hasattr(self.base.python_type(), "__iter__"):
             return self.base.iterate(tx)
         if self.special(tx, "__getitem__") is None:
             tx.raise_error(TypeError, f"'{self.cls.__name__}' object is not iterable")
