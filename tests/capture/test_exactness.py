@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import sys
 import types
@@ -272,10 +273,14 @@ class Whole(int):
         lambda x: list(x.dtype),
         lambda x: [*Made()],
         lambda x: 1 in Whole(4),
+        lambda x: 1 in Made(),
+        lambda x: iter(Made(), 1),
+        lambda x: iter(3, 1),
         lambda x: list(Whole(4)),
         lambda x: enumerate(Made(), {}),
         lambda x: {slice(1, 2): 3}[slice(1, 2)],
         lambda x: {1: 2}.get(slice(1, 2), 5),
+        lambda x: collections.deque([1]) in {1: 2},
     ],
 )
 def test_mistakes_are_told_in_pythons_words(ask):

@@ -4,6 +4,7 @@ import random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+import random_protocols
 from random_programs import program, trial
 
 
@@ -21,3 +22,8 @@ def test_random_programs(chooser):
 def test_known_seeds():
     for seed in (511464, 512305):
         assert trial(program(random.Random(seed).choice)) == ""
+
+
+def test_protocols_at_known_seeds():
+    for seed in (7003, 9023):
+        assert random_protocols.trial(random_protocols.program(random.Random(seed).choice)) == ""

@@ -196,7 +196,11 @@ def _len(tx: Interpreter, value: VariableTracker) -> VariableTracker:
 
 @rule(iter)
 def _iter(tx: Interpreter, value: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
-    return tx.iterate(value) if sentinel is None else CallIteratorVariable(value, sentinel)
+    if sentinel is None:
+        return tx.iterate(value)
+    if not hasattr(value.python_type(), "__call__"):  # noqa: B004  of its class
+        tx.break_graph("unsupported-call", f"iter() of {value.describe()}, which cannot be called")
+    return CallIteratorVariable(value, sentinel)
 
 
 @rule(next)

@@ -14,6 +14,7 @@ import torch
 from ..breaks import Observed
 from ..guards import GuardKind
 from ..source import TupleItemSource
+from ..words import class_name
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from .constant import ConstantVariable, all_constant, constant_variable
 from .methods import builtin_attr, by_rule
@@ -283,7 +284,7 @@ class ListVariable(SequenceVariable):
         return ListVariable(items)
 
     def key(self, tx: Interpreter) -> Hashable:
-        return tx.raise_error(TypeError, "unhashable type: 'list'")
+        return tx.raise_error(TypeError, f"unhashable type: '{class_name(self.python_type())}'")
 
     def set_item(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
         index = index_of(tx, key)

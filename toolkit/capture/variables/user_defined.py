@@ -338,10 +338,11 @@ class UserObjectVariable(VariableTracker):
         method = self.special(tx, "__contains__")
         if method is not None:
             return tx.wrap_constant(tx.truth(tx.call(method, [item])))
-        if self.base is not None and self.special(tx, "__iter__") is None:
-            if not hasattr(self.base.python_type(), "__iter__"):
+        if self.special(tx, "__iter__") is None:
+            if self.base is not None and hasattr(self.base.python_type(), "__iter__"):
+                return self.base.contains(tx, item)
+            if self.special(tx, "__getitem__") is None:
                 tx.raise_error(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
-            return self.base.contains(tx, item)
         return super().contains(tx, item)
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
