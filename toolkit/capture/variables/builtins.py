@@ -198,7 +198,7 @@ def _len(tx: Interpreter, value: VariableTracker) -> VariableTracker:
 def _iter(tx: Interpreter, value: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
     if sentinel is None:
         return tx.iterate(value)
-    if not hasattr(value.python_type(), "__call__"):  # noqa: B004  of its class
+    if not any("__call__" in vars(base) for base in value.python_type().__mro__):
         tx.break_graph("unsupported-call", f"iter() of {value.describe()}, which cannot be called")
     return CallIteratorVariable(value, sentinel)
 
