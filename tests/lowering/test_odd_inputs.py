@@ -246,3 +246,10 @@ def test_least_common_multiples_of_small_integers_wrap_at_their_end():
         most = torch.iinfo(dtype).max
         x = torch.tensor([most, most, most - 1, 0, 6, 100], dtype=dtype)
         agrees(torch.lcm, x, torch.tensor([most - 1, most, 7, 0, 4, 75], dtype=dtype))
+
+
+def test_a_truth_value_is_not_subtracted():
+    """As eager says; the decompositions would take it for a number."""
+    for fn in (lambda x: x.sum() - True, lambda x: True - x, lambda x: x - torch.tensor(True)):
+        with pytest.raises(RuntimeError, match="Subtraction"):
+            fuselab.compile(fn)(torch.ones(3))

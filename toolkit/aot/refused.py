@@ -16,7 +16,7 @@ from ..errors import CannotTrace
 # i: signed integers, u: uint8, b: bool, c: complex, f: floats, h: float16; B: bool anywhere. ATen's names; no overload: all but out=.
 _ROWS = {
     "b": "_trilinear abs addcmul argmax argmin ceil dot floor mv mvlgamma reflection_pad1d relu round trace trunc vdot",
-    "B": "sub",
+    "B": "sub rsub",
     "bc": "threshold",
     "c": """_batch_norm_with_update _batch_norm_with_update_functional _native_batch_norm_legit _native_batch_norm_legit_functional
         _safe_softmax aminmax binary_cross_entropy_with_logits elu heaviside leaky_relu logit mse_loss nansum native_batch_norm
@@ -74,7 +74,7 @@ def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         return
     together = functools.reduce(torch.promote_types, (t.dtype for t in tensors))
     found = {_LETTERS.get(t, " ") for t in (tensors[0].dtype, together)}
-    if found <= set(letters) or ("B" in letters and any(t.dtype is torch.bool for t in tensors)):
+    if found <= set(letters) or ("B" in letters and any(getattr(a, "dtype", type(a)) in (torch.bool, bool) for a in args)):
         raise CannotTrace(f"{func} has no kernel for {together} on the CPU")
 
 
