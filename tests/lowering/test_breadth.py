@@ -19,7 +19,6 @@ MASK = data(torch.bool, 4, 5, seed=3)
 
 CASES = {
     "searchsorted": (lambda s, v: [torch.searchsorted(s, v, right=r, out_int32=o) for r in (False, True) for o in (False, True)], S, V),
-    "searchsorted with a sorter": (lambda s, v: torch.searchsorted(s.flip(1), v, sorter=torch.tensor([[4, 3, 2, 1, 0]] * 2)), S, V),
     "bucketize": (lambda s, v: [torch.bucketize(v, s[0]), torch.bucketize(v, s[1], right=True), torch.bucketize(2.5, s[0])], S, V),
     "masked scatter": (lambda x, m: [x.masked_scatter(m, x * 2), x.t().masked_scatter(m.t(), x)], data(torch.float32, 4, 5), MASK),
     "masked scatter, mask broadcast": (lambda x, m: x.masked_scatter(m[0], x + 1), data(torch.int64, 4, 5), MASK),
@@ -40,6 +39,12 @@ CASES = {
     "row distances": (lambda x, y: [torch.cdist(x, y, p) for p in (0.0, 1.0, 1.5, 2.0, math.inf)],
                       data(torch.float32, 2, 6, 4), data(torch.float32, 1, 5, 4, seed=1)),
 }  # fmt: skip
+
+
+def test_a_sorters_indices_are_checked_by_aten():
+    fn = lambda s, v: torch.searchsorted(s.flip(1), v, sorter=torch.tensor([[4, 3, 2, 1, 0]] * 2))  # noqa: E731
+    agrees(fn, S, V, falls_back=True)
+    compiled.agrees(fn, S, V)
 
 
 @pytest.mark.parametrize("name", CASES)
