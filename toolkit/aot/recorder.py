@@ -210,7 +210,7 @@ class Recorder(TorchDispatchMode):
         result = func(*args, **kwargs)
         if func in _WINDOWS:
             _refuse_misfit(func, args, kwargs)
-        if strides.is_odd((args, kwargs)):
+        if func in strides.TURNING or strides.is_odd((args, kwargs)):
             result = strides.promised(func, args, kwargs, result)
         node = self.graph.create_node("call_function", func, self.node_of(args), self.node_of(kwargs), func._opname)
         node.meta.update(val=result, parents=self.parents(), part_of=self._whole)

@@ -21,6 +21,9 @@ Strides = tuple[Any, ...]
 Order = tuple[int, ...]  # dimensions, the slowest first
 
 
+TURNING = frozenset({aten._fft_r2c.default})  # results of contiguous inputs are not contiguous
+
+
 def is_odd(values: Any) -> bool:
     """Some tensor among `values` is not contiguous; never where sizes are the data's, for nobody knows their strides then."""
     tensors = [t for t in tree_leaves(values) if _is_plain(t)]
@@ -36,6 +39,8 @@ def _is_contiguous(t: Tensor) -> bool:
 
 def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strides] | None:
     """A result of `func` -> its strides in eager, for the operations whose fake kernels err; None: believe these."""
+    if func is aten._fft_r2c.default and args[0].device.type == "cpu" and torch.backends.mkl.is_available():
+        return lambda result: _transformed_last(args[0], args[1], result)
     rule = _RULES.get(func)
     if rule is not None:
         return lambda result: rule(args[_LIKE.get(func, 0)], result)
@@ -43,6 +48,14 @@ def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strid
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         return lambda result: elementwise(tensors, result.shape)
     return None
+
+
+def _transformed_last(x: Tensor, dims: Sequence[int], result: Tensor) -> Strides:
+    """What MKL's Fourier transforms allocate: the transformed dimensions are the fastest ones. The fake kernel of torch 2.11 says otherwise."""
+    transformed = [d % x.dim() for d in dims]
+    rest = [d for d in range(x.dim()) if d not in transformed]
+    order = sorted(rest, key=lambda d: -shapes.hint(x.stride(d))) + transformed
+    return _dense(order[::-1], result.shape)
 
 
 @cache
