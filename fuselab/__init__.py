@@ -11,6 +11,7 @@ from .toolkit.driver import (
     mark_dynamic,
     record,
     reset,
+    stance,
     verify,
 )
 from .toolkit.errors import FuselabError, Unsupported
@@ -30,6 +31,7 @@ __all__ = [
     "mark_dynamic",
     "record",
     "reset",
+    "stance",
     "unload_ipython_extension",
     "using",
     "verify",

@@ -17,7 +17,7 @@ from torch import nn
 
 from . import aot, verification
 from . import options as opts
-from .capture import hook, marks
+from .capture import hook, marks, stances
 from .capture.capture import Capture
 from .capture.graph_text import text_of_graph
 from .capture.inlining import is_machinery
@@ -129,6 +129,7 @@ def disable(fn: Any = None, *, recursive: bool = True) -> Any:
 
 
 graph_break = marks.graph_break
+stance = stances.stance
 is_compiling = marks.is_compiling
 
 

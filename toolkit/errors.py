@@ -7,6 +7,7 @@ FuselabError
 │   └── UnknownKernel
 ├── Unsupported           a graph break under fullgraph=True: the same id, reason, line and hint as the event
 ├── RecompileLimit        fullgraph=True and one function was compiled too often
+├── RecompileRefused      a call for which nothing is compiled, under the stance fail_on_recompile
 ├── CannotTrace           a graph that ahead-of-time autograd does not handle; it runs in eager, with an event
 ├── BuildError            generated code that a compiler refused
 │   ├── NoCompiler        there is no C++ compiler on this machine
@@ -64,6 +65,10 @@ class Unsupported(FuselabError):
 
 class RecompileLimit(FuselabError):
     remedy = "mark what varies with fuselab.mark_dynamic, or raise options recompile_limit"
+
+
+class RecompileRefused(FuselabError):
+    remedy = "call the function with such arguments before, or leave the stance"
 
 
 class CannotTrace(FuselabError):

@@ -51,7 +51,7 @@ def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strid
 
 
 def _transformed_last(x: Tensor, dims: Sequence[int], result: Tensor) -> Strides:
-    """What MKL's Fourier transforms allocate: the transformed dimensions are the fastest ones. The fake kernel of torch 2.11 says otherwise."""
+    """What MKL's Fourier transforms allocate: the transformed dimensions are the fastest ones. Torch 2.11's fake kernel says otherwise."""
     transformed = [d % x.dim() for d in dims]
     rest = [d for d in range(x.dim()) if d not in transformed]
     order = sorted(rest, key=lambda d: -shapes.hint(x.stride(d))) + transformed

@@ -111,6 +111,7 @@ static PyObject *verdict; /* (code, globals) -> 0: captured, 1: not, 2: nor anyt
 
 static _Thread_local struct {
     Cache *active;
+    int aside; /* calls of compiled functions run the original */
     Frame *chained; /* the frame that we handed to the evaluator before us */
     long idle;      /* resumptions in a row without a graph, in the frame that is being gone on with */
     struct {
@@ -539,6 +540,13 @@ static PyObject *resumes(PyObject *self, PyObject *code) {
 
 static PyObject *active(PyObject *self, PyObject *ignored) { return Py_NewRef(here.active ? (PyObject *)here.active : Py_None); }
 
+static PyObject *step_aside(PyObject *self, PyObject *yes) {
+    int wanted = PyObject_IsTrue(yes), before = here.aside;
+    if (wanted < 0) return NULL;
+    here.aside = wanted;
+    return PyBool_FromLong(before);
+}
+
 static PyObject *is_installed(PyObject *self, PyObject *ignored) {
     return PyBool_FromLong(_PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()) == evaluate);
 }
@@ -549,6 +557,7 @@ static PyMethodDef functions[] = {
     {"resumes", resumes, METH_O, "This code goes on for other code: only what `rest` gives calls it."},
     {"rest", (PyCFunction)(void (*)(void))rest, METH_FASTCALL, "rest(function, *arguments): for a compiled frame to return."},
     {"active", active, METH_NOARGS, "The Cache active in this thread, or None."},
+    {"step_aside", step_aside, METH_O, "Whether calls of compiled functions in this thread run the original, from now on; what held before."},
     {"is_installed", is_installed, METH_NOARGS, "Whether our evaluator is the interpreter's now."},
     {NULL},
 };

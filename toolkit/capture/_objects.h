@@ -183,7 +183,7 @@ typedef struct {
 static PyObject *wrapper_call(PyObject *self, PyObject *const *args, size_t count, PyObject *names) {
     Wrapper *w = (Wrapper *)self;
     if (w->wrapped == NULL) return PyErr_Format(PyExc_TypeError, "%s was not initialised", Py_TYPE(self)->tp_name);
-    Cache *mine = (Cache *)Py_XNewRef((PyObject *)w->cache);
+    Cache *mine = here.aside ? NULL : (Cache *)Py_XNewRef((PyObject *)w->cache);
     PyObject *function = Py_NewRef(w->wrapped);
     Cache *before = switch_to(mine);
     PyObject *result = PyObject_Vectorcall(function, args, count, names);

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .. import _torch, options
-from ..errors import InternalError, RecompileLimit, Unsupported, UsageError
+from ..errors import InternalError, RecompileLimit, RecompileRefused, Unsupported, UsageError
 from ..events import (
     CompileFinished,
     FrameSeen,
@@ -37,6 +37,7 @@ from ..events import (
 from . import _frame
 from .guards import Answer, Failure, Guard, GuardKind, GuardSet
 from .skipfiles import look_around, verdict
+from .stances import current as current_stance
 
 disabled = _frame.disabled
 Hooked = _frame.Hooked
@@ -145,8 +146,14 @@ class Cache(_frame.Cache):
         if watcher:
             emit(_skipped(code, f"{watcher} is active and sees every operation"))
             return NotImplemented
+        stance = current_stance()
+        if stance == "eager_on_recompile":
+            emit(_skipped(code, "the stance is eager_on_recompile, and no compiled version fits"))
+            return NotImplemented
         view = frame_view(code, namespace, builtins, function, arguments)
         versions = tuple(v for v in versions if not v.entry.plain)
+        if stance == "fail_on_recompile":
+            raise RecompileRefused(f"{code.co_qualname} has no compiled version for this call{_because(view, versions, failed)}")
         if (versions and not self._may_recompile(view, versions, failed)) or made >= LIFETIME * options.current().recompile_limit:
             return None
         with compilation():
@@ -297,6 +304,14 @@ def _guard_modes(guards: GuardSet) -> None:
         guards.add(Guard(GuardKind.STATE, None, Answer.to(_torch.default_device)))
     if not any(g.kind is GuardKind.TENSOR_MATCH for g in guards):
         guards.add(Guard(GuardKind.STATE, None, Answer(_torch.torch_dispatch_depth, 0)))
+
+
+def _because(view: FrameView, versions: tuple[_frame.Version, ...], failed: int) -> str:
+    """The guard that the last used version fails."""
+    if not versions:
+        return ""
+    failure = versions[0].entry.guards.explain(view) or versions[0].entry.guards.unexplained(failed)
+    return f": {failure.source} is {failure.found}, expected {failure.expected}"
 
 
 def _skipped(code: types.CodeType, reason: str) -> FrameSkipped:
