@@ -433,6 +433,19 @@ def test_a_second_derivative_is_eagers():
     torch.testing.assert_close(second_derivative(call, x, w, v), second_derivative(mlp, x, w, v), rtol=1e-4, atol=1e-3)
 
 
+def test_a_second_derivative_needs_no_input_that_it_does_not_depend_on():
+    def both(x, w, other):
+        return (x * w).sin().sum(), other.clone()
+
+    x, w = torch.randn(3), torch.randn(3, requires_grad=True)
+    call, _ = compiled(recorded(both, [x, w.detach(), torch.ones(3)]), [x, w, torch.ones(3)])
+    found = []
+    for fn in (call, both):
+        (g,) = torch.autograd.grad(fn(x, w, torch.ones(3))[0], w, create_graph=True)
+        found.append(torch.autograd.grad(g.sum(), w)[0])
+    torch.testing.assert_close(*found)
+
+
 def test_a_second_derivative_through_random_numbers_is_a_clear_error():
     call, x, w, v = training_call(lambda x, w, v: torch.dropout(mlp(x, w, v), 0.5, True))
     (g,) = torch.autograd.grad(call(x, w, v)[0].square().sum(), w, create_graph=True)

@@ -4,24 +4,62 @@ the graph is run again in eager, on the inputs of the call, and autograd differe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule, Interpreter
 
 from .. import _torch
 from .attributes import replaced
 from .decompositions import is_random
 from .functionalize import Value
 from .joint import Joint, flat
+from .overlap import writes
 
-Again = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
+
+@dataclass(frozen=True)
+class Again:
+    """A graph of torch's functions, to be differentiated once more. `names` are the tensors that `gm` holds; other inputs come before."""
+
+    gm: GraphModule
+    joint: Joint
+    names: Sequence[str]
+    wanted: Sequence[int]  # the outputs of `gm` that have gradients, as `joint.tangents`
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        return _part(self.gm.graph, self.wanted)
+
+    @functools.cached_property
+    def given(self) -> int:
+        return len(self.joint.inputs) - len(self.names)
+
+    @functools.cached_property
+    def needed(self) -> frozenset[int]:
+        """The inputs that what has a gradient depends on."""
+        used = (i for i, n in enumerate(self.graph.find_nodes(op="placeholder")) if n.users)
+        return frozenset(used) | frozenset(range(self.given, len(self.joint.inputs)))
+
+    def gradients(self, inputs: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+        """Of the inputs `joint.wanted`, with a history, from those of the values; inputs that are not needed may be None."""
+        joint = self.joint
+        with torch.enable_grad():
+            apart = [x.view_as(x) if isinstance(x, torch.Tensor) else x for x in inputs]  # one input may be computed from another
+            with replaced(self.gm, self.names, apart[self.given :]):
+                outputs = Interpreter(self.gm, graph=self.graph).run(*apart[: self.given])
+            pairs = [(o, grads[k]) for o, k in zip(outputs, joint.tangents, strict=True) if grads[k] is not None]
+            outs, incoming = zip(*pairs, strict=True)
+            there = [i for i in joint.wanted if i in self.needed]
+            found = torch.autograd.grad(outs, [apart[i] for i in there], incoming, create_graph=True, allow_unused=True)
+            of = dict(zip(there, found, strict=True))
+            return [of.get(i) for i in joint.wanted]
 
 
 def again(gm: GraphModule, joint: Joint, names: Sequence[str]) -> Again | None:
-    """(inputs, gradients of the values) -> gradients of the inputs `joint.wanted`, with a history. None for graphs that cannot be run a
-    second time: they change their inputs, draw random numbers, or run under autocast."""
+    """None for graphs that cannot be run a second time: they change their inputs, draw random numbers, or run under autocast."""
     plan = joint.plan
     places: dict[int, int] = {}
     for place, output in enumerate(plan.outputs):
@@ -31,15 +69,17 @@ def again(gm: GraphModule, joint: Joint, names: Sequence[str]) -> Again | None:
         return None
     if any(is_random(n.target) for n in joint.graph.graph.nodes) or any(_torch.autocast_state(d)[0] for d in ("cpu", "cuda")):
         return None
-    given = len(joint.inputs) - len(names)
+    return Again(gm, joint, names, [places[k] for k in joint.tangents])
 
-    def gradients(inputs: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
-        with torch.enable_grad():
-            apart = [x.view_as(x) if isinstance(x, torch.Tensor) else x for x in inputs]  # one input may be computed from another
-            with replaced(gm, names, apart[given:]):
-                outputs = flat(gm.forward(*apart[:given]))
-            pairs = [(outputs[places[k]], grads[k]) for k in joint.tangents if grads[k] is not None]
-            outs, incoming = zip(*pairs, strict=True)
-            return list(torch.autograd.grad(outs, [apart[i] for i in joint.wanted], incoming, create_graph=True, allow_unused=True))
 
-    return gradients
+def _part(whole: Graph, wanted: Sequence[int]) -> Graph:
+    """The graph with the outputs at `wanted` alone, and what these need; with all its nodes, if it writes into tensors."""
+    graph = Graph()
+    outputs = flat(graph.graph_copy(whole, {}))
+    graph.output(tuple(outputs[k] for k in wanted))
+    if not any(map(writes, graph.nodes)):
+        graph.eliminate_dead_code()
+    return graph
+
+
+__all__ = ["Again", "again"]

@@ -255,14 +255,17 @@ def _noted(inputs: Sequence[Any]) -> list[tuple[Any, int | None]] | None:
 
 
 def _inputs_again(ctx: Any, saved: Sequence[torch.Tensor]) -> list[Any] | None:
-    """The inputs of the call, if all are still there as they were."""
+    """The inputs of the call, if those that are needed are still there as they were."""
+    again = ctx.training.again
     kept = [*ctx.numbers, *saved]
     held = {i: kept[n] for n, (kind, i) in enumerate(ctx.training.saved) if kind == "input"}
     found = []
     for i, (reference, version) in enumerate(ctx.inputs or ()):
         value = reference if version is None else held[i] if i in held else reference()
         if version is not None and (value is None or value._version != version):
-            return None
+            if i in again.needed:
+                return None
+            value = None
         found.append(value)
     return found if ctx.inputs is not None else None
 
@@ -272,7 +275,7 @@ def _gradients_again(training: Training, inputs: Sequence[Any], grads: Sequence[
     assert training.again is not None
     result: list[Any] = [None] * (training.inputs + 1)
     if any(g is not None for g in grads):
-        for i, g in zip(training.wanted, training.again(inputs, grads), strict=True):
+        for i, g in zip(training.wanted, training.again.gradients(inputs, grads), strict=True):
             result[i + 1] = g
     return tuple(result)
 

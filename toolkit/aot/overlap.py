@@ -88,13 +88,25 @@ def _is_setitem(target: Any) -> bool:
     return _name(target).strip("_") == "setitem"
 
 
+def writes(node: torch.fx.Node) -> bool:
+    """A torch-level node that may write into a tensor, by its name; a module may."""
+    name = _name(node.target)
+    return node.op == "call_module" or (
+        node.op.startswith("call") and ("out" in node.kwargs or _is_setitem(name) or _is_in_place(name) or name == "apply")
+    )
+
+
+def _is_in_place(name: str) -> bool:
+    return (name.endswith("_") and not name.endswith("__") and name not in NO_WRITES) or name.strip("_") in AUGMENTED
+
+
 def _written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
     yield from (t for t in tree_leaves(kwargs.get("out")) if isinstance(t, torch.Tensor))
     if not args or not isinstance(args[0], torch.Tensor):
         return
     if _is_setitem(name):
         yield from _picked(args[0], args[1])
-    elif (name.endswith("_") and not name.endswith("__") and name not in NO_WRITES) or name.strip("_") in AUGMENTED:
+    elif _is_in_place(name):
         yield args[0]
 
 
