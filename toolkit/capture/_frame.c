@@ -510,7 +510,7 @@ static PyObject *evaluate(PyThreadState *thread, Frame *frame, int throwing) {
     if (extra == NULL) { PyErr_Clear(); return run_as_is(thread, frame, 0); }
     int skipped = (extra->flags & NEVER) && ((PyObject *)code != cache->root || !is_wanted(extra, frame));
     if (skipped) return extra->flags & OFF ? run_switched_off(thread, frame) : run_as_is(thread, frame, 0);
-    return is_watched(thread) ? run_watched(thread, frame, extra, cache) : run_captured(thread, frame, extra, cache);
+    return __builtin_expect(is_watched(thread), 0) ? run_watched(thread, frame, extra, cache) : run_captured(thread, frame, extra, cache);
 }
 
 #include "_objects.h"

@@ -13,7 +13,7 @@ static int is_watched(PyThreadState *thread) {
 }
 
 /* A frame somebody watches runs as it is. People are told once. */
-static PyObject *run_watched(PyThreadState *thread, Frame *frame, Extra *extra, Cache *cache) {
+__attribute__((noinline, cold)) static PyObject *run_watched(PyThreadState *thread, Frame *frame, Extra *extra, Cache *cache) {
     Bucket *b = bucket_for(extra, cache);
     if (b == NULL) return end_frame(thread, frame, NULL);
     if (!b->told && !thread->tracing) {
