@@ -37,6 +37,7 @@ from .cache import digest, folder, locked, put
 Launch = Callable[..., None]
 FLAGS = [
     "-O3",
+    "-fno-loop-unroll-and-jam",  # GCC 12 does not come back from sums over columns with it
     "-march=native",
     "-std=c++17",
     "-fno-math-errno",
@@ -165,7 +166,7 @@ def _first_error(output: str) -> str:
 
 def flags(clang: bool = False) -> list[str]:
     """clang's threads would need an OpenMP of its own, beside PyTorch's: it vectorises only."""
-    given = ["-fopenmp-simd" if clang and f == "-fopenmp" else f for f in FLAGS]
+    given = ["-fopenmp-simd" if clang and f == "-fopenmp" else f for f in FLAGS if not (clang and f == "-fno-loop-unroll-and-jam")]
     if options.current().simd:
         return given
     return [*(f for f in given if f != "-march=native"), "-fno-tree-vectorize", "-fno-openmp-simd"]
