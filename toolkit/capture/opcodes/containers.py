@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..variables.containers import ListVariable, SliceVariable, TupleVariable
+from ..variables.containers import ListVariable, TupleVariable
 from ..variables.dicts import DictVariable, SetVariable
+from ..variables.slices import SliceVariable
 from .family import Family
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import operator
 from typing import TYPE_CHECKING
 
 from ..variables.base import VariableTracker
-from ..variables.containers import SliceVariable
+from ..variables.slices import SliceVariable
 from ..variables.text import format_value
 from .family import Family
 

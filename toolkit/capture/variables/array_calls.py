@@ -17,8 +17,9 @@ from ... import _torch, shapes
 from .arrays import ArrayVariable, constant_tensor, numpy
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .classes import ClassVariable
-from .containers import ListVariable, SequenceVariable, SliceVariable, TupleVariable
+from .containers import ListVariable, SequenceVariable, TupleVariable
 from .shape import SymbolicVariable
+from .slices import SliceVariable
 from .tensor import TensorVariable
 from .text import python_value
 

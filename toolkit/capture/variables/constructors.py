@@ -13,12 +13,13 @@ import torch
 from .base import VariableTracker
 from .classes import super_of
 from .constant import ConstantVariable
-from .containers import ListVariable, RangeVariable, SliceVariable, TupleVariable, index_of
+from .containers import ListVariable, RangeVariable, TupleVariable
 from .dicts import DictVariable, FrozenSetVariable, SetVariable, as_set
 from .functions import BoundMethodVariable
 from .iterators import EnumerateVariable, FilterVariable, MapVariable, ZipVariable
 from .rules import PURE, RULES, none_given, rule
 from .shape import SymbolicVariable
+from .slices import SliceVariable, index_of
 from .text import text_of
 from .user_defined import UserObjectVariable
 from .wrappers import MethodWrapperVariable, PartialVariable

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ..guards import GuardKind
 from ..source import AttrSource, ItemSource
 from .base import LazyVariable, VariableTracker
-from .containers import ListVariable, index_of
+from .containers import ListVariable
 from .hashed_iterators import disturbed
 from .iterators import IteratorVariable, stop
 from .rules import none_given, rule
+from .slices import index_of
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter

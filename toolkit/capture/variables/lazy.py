@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..breaks import Observed
 from .base import VariableTracker
-from .containers import TupleVariable, count_of, index_of
+from .containers import TupleVariable
 from .iterators import FilterVariable, ItemsIteratorVariable, StepsVariable, ZipVariable
 from .rules import RULES, none_given, rule
+from .slices import count_of, index_of
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter

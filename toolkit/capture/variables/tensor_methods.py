@@ -12,7 +12,7 @@ import torch
 
 from .base import VariableTracker
 from .constant import ConstantVariable
-from .containers import index_of
+from .slices import index_of
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
