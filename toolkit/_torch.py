@@ -42,7 +42,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDepende
 from torch.nested._internal import nested_tensor as nested  # a fake mode notes how many nested sizes there were
 from torch.utils._device import DeviceContext  # the torch function mode that a default device is
 from torch.utils._device import _device_constructors as device_constructors  # the functions that a default device means something to
-from torch.utils._python_dispatch import TorchDispatchMode  # operations below autograd, as calls of Python
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type  # operations below autograd, in Python
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod  # the integer functions SymInts are made of
 from torch.utils._sympy.value_ranges import ValueRanges
 from torch.utils.weak import WeakIdKeyDictionary  # keyed by the object itself: == of tensors is elementwise
@@ -309,6 +309,34 @@ def settings() -> list[tuple[Callable[[], Any], Callable[[Any], None]]]:
 def numpy_of_torch() -> Any:
     """torch's rendering of numpy, its functions over arrays of tensors, which numpy's calls in a graph become. No public name."""
     return importlib.import_module("torch._numpy")
+
+
+def is_of_torch(kind: type) -> bool:
+    """Is it a class of torch's own, which is written for its compiler?"""
+    return kind.__module__.split(".")[0] == "torch"
+
+
+@functools.cache
+def is_wrapper(kind: type) -> bool:
+    """A class of tensors around others, with operations in Python below autograd, that says what it is made of. No public name."""
+    return is_traceable_wrapper_subclass_type(kind) and not issubclass(kind, FakeTensor)
+
+
+def wrappers_in(value: Any) -> Iterator[torch.Tensor]:
+    """Those in a nest of tuples, lists and dicts."""
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from wrappers_in(part)
+    elif isinstance(value, dict):
+        yield from wrappers_in(list(value.values()))
+    elif isinstance(value, torch.Tensor) and type(value) is not FakeTensor and is_wrapper(type(value)):
+        yield value
+
+
+def overrides_of_torch(arguments: Any) -> contextlib.AbstractContextManager[Any]:
+    """While an operation runs on fake tensors users' classes are not asked; torch's own among the arguments (nested tensors) are."""
+    asked = any(is_of_torch(type(wrapper)) for wrapper in wrappers_in(arguments))
+    return torch._C._EnableTorchFunction() if asked else contextlib.nullcontext()
 
 
 def transform_active() -> bool:

@@ -1,10 +1,12 @@
-"""Control flow that stays in a graph: what its nodes run, and how a graph with such nodes is compiled part by part.
+"""Control flow that stays in a graph: what its nodes run, and how a graph with such nodes, or nodes that no compiler may see into, is
+compiled part by part.
 
 Autograd goes through them as through any Python: each part has its own backward. So values, gradients and random numbers are eager's.
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from . import shapes
+from ._torch import FakeTensor, wrappers_in
 
 Run = Callable[..., Sequence[Any]]
 
@@ -71,7 +74,17 @@ RUNS = (choose, repeat, over_slices)
 
 
 def has_regions(gm: GraphModule) -> bool:
-    return any(n.target in RUNS for n in gm.graph.nodes if n.op == "call_function")
+    return any(n.target in RUNS for n in gm.graph.nodes if n.op == "call_function") or bool(as_they_are(gm.graph))
+
+
+def as_they_are(graph: Graph) -> set[Node]:
+    """Nodes that have to do with tensors that hold others, whose class's own code decides what an operation does. If such tensors have
+    gradients, all that is differentiated: gradients of plain tensors may be such tensors too."""
+    wrapping = {n: list(wrappers_in(n.meta.get("example_value"))) for n in graph.nodes}
+    if not any(wrapping.values()):
+        return set()
+    differentiated = any(w.requires_grad for found in wrapping.values() for w in found)
+    return {n for n in graph.nodes if any(wrapping[m] for m in (n, *n.all_input_nodes)) or (differentiated and n.meta.get("needs_grad"))}
 
 
 # -- part by part -------------------------------------------------------------------------------------------------------
@@ -92,7 +105,8 @@ def compile_parts(gm: GraphModule, compile_graph: Callable[[GraphModule, list[An
     _refuse(gm.graph)
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     output = next(n for n in gm.graph.nodes if n.op == "output")
-    steps = [_step(gm, part, compile_graph) for part in _parts(gm.graph)]
+    plain = as_they_are(gm.graph)
+    steps = [_step(gm, part, _uncompiled if part[0] in plain else compile_graph) for part in _parts(gm.graph, plain)]
     _note_drops(steps, set(output.all_input_nodes))
 
     def run(*inputs: Any) -> list[Any]:
@@ -116,21 +130,11 @@ def _refuse(graph: Graph) -> None:
             raise NotApart(f"{node.name} needs gradients after an in-place operation")
 
 
-def _parts(graph: Graph) -> Iterator[list[Node]]:
-    """Nodes that run together; a node with regions is alone."""
-    part: list[Node] = []
-    for node in graph.nodes:
-        if node.op in ("placeholder", "output", "get_attr") or _is_result(node):
-            continue
-        if node.op == "call_function" and node.target in RUNS:
-            if part:
-                yield part
-            yield [node]
-            part = []
-        else:
-            part.append(node)
-    if part:
-        yield part
+def _parts(graph: Graph, plain: set[Node]) -> Iterator[list[Node]]:
+    """Nodes that are compiled together, or run as they are (`plain`) together; a node with regions is alone."""
+    nodes = [n for n in graph.nodes if n.op not in ("placeholder", "output", "get_attr") and not _is_result(n)]
+    for _, part in itertools.groupby(nodes, lambda n: n if n.target in RUNS else n in plain):
+        yield list(part)
 
 
 def _is_result(node: Node) -> bool:
@@ -178,11 +182,15 @@ def _compiled(module: GraphModule, compile_graph: Callable[[GraphModule, list[An
     return _apart(module, compile_graph)
 
 
+def _uncompiled(module: GraphModule, inputs: list[Any]) -> Run:
+    return module.forward
+
+
 def _apart(module: GraphModule, compile_graph: Callable[[GraphModule, list[Any]], Run]) -> Run:
     """With inputs that have no history: that is in another part."""
     inputs = [n for n in module.graph.nodes if n.op == "placeholder"]
     for node in inputs:
-        if isinstance(node.meta["example_value"], torch.Tensor):
+        if isinstance(node.meta["example_value"], FakeTensor):
             node.meta["example_value"] = shapes.another(node.meta["example_value"])
     return compile_graph(module, [n.meta["example_value"] for n in inputs])
 

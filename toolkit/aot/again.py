@@ -45,7 +45,7 @@ class Again:
 
     def gradients(self, inputs: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
         """Of the inputs `joint.wanted`, with a history, from those of the values; inputs that are not needed may be None."""
-        joint = self.joint
+        joint, further = self.joint, torch.is_grad_enabled()
         with torch.enable_grad():
             apart = [x.view_as(x) if isinstance(x, torch.Tensor) else x for x in inputs]  # one input may be computed from another
             with replaced(self.gm, self.names, apart[self.given :]):
@@ -53,7 +53,7 @@ class Again:
             pairs = [(o, grads[k]) for o, k in zip(outputs, joint.tangents, strict=True) if grads[k] is not None]
             outs, incoming = zip(*pairs, strict=True)
             there = [i for i in joint.wanted if i in self.needed]
-            found = torch.autograd.grad(outs, [apart[i] for i in there], incoming, create_graph=True, allow_unused=True)
+            found = torch.autograd.grad(outs, [apart[i] for i in there], incoming, create_graph=further, allow_unused=True)
             of = dict(zip(there, found, strict=True))
             return [of.get(i) for i in joint.wanted]
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from .. import events, options
-from .._torch import below
+from .. import _torch, events, options
 from ..errors import FuselabError
 from . import strides
 from .again import Again
@@ -43,7 +42,7 @@ def bind_inference(plan: Plan, run: Compiled, frozen: Frozen | None = None) -> C
     if _is_direct(plan) and frozen is None:
 
         def direct(*inputs: Any) -> list[Any]:
-            with below():
+            with _torch.below():
                 return list(run(list(inputs)))
 
         return direct
@@ -51,7 +50,7 @@ def bind_inference(plan: Plan, run: Compiled, frozen: Frozen | None = None) -> C
 
     def call(*inputs: Any) -> list[Any]:
         kept = () if frozen is None else frozen(inputs)
-        with below():
+        with _torch.below():
             values = run([*inputs, *kept])
         return finish(inputs, values)
 
@@ -138,7 +137,7 @@ class Backward:
             tangents = [e.laid_out(t) for t, e in zip(tangents, expected, strict=True)]
             run = self.of((None,) * len(layouts))
         assert run is not None
-        with below():
+        with _torch.below():
             return run([*known, *tangents])
 
 
@@ -215,7 +214,7 @@ class _Boundary(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, training: Training, *inputs: Any) -> tuple[Any, ...]:
         torch._C._set_grad_enabled(True)  # else mkldnn's LSTM does not keep what its backward needs; off again on return
-        with below():
+        with _torch.below():
             results = training.forward(list(inputs))
         kept = [inputs[i] if kind == "input" else results[i] for kind, i in training.saved]
         ctx.training, ctx.numbers = training, kept[: training.numbers]
@@ -231,7 +230,8 @@ class _Boundary(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         training: Training = ctx.training
         saved = ctx.saved_tensors
-        inputs = _inputs_again(ctx, saved) if torch.is_grad_enabled() else None
+        anew = training.again is not None and (torch.is_grad_enabled() or any(map(_has_own_operations, grads)))
+        inputs = _inputs_again(ctx, saved) if anew else None
         if inputs is not None:
             return _gradients_again(training, inputs, grads)
         tangents = [_incoming(grads[k], t, ctx, n) for n, (k, t) in enumerate(training.tangents)]
@@ -244,6 +244,11 @@ class _Boundary(torch.autograd.Function):
             if not needs or needs & ~absent:  # else no gradient reaches this input: None, as in eager, not zeros
                 result[i + 1] = g
         return tuple(result)
+
+
+def _has_own_operations(grad: Any) -> bool:
+    """Is it of a class whose operations are Python below autograd, as the gradients of such tensors are?"""
+    return type(grad) is not torch.Tensor and isinstance(grad, torch.Tensor) and _torch.is_wrapper(type(grad))
 
 
 def _noted(inputs: Sequence[Any]) -> list[tuple[Any, int | None]] | None:

@@ -197,7 +197,7 @@ class Capture:
         trace.state_at_start.restore()
         with shapes.at(trace.fake, trace.line):
             compiled = self.compile_graph(gm, [i.example for i in graph.inputs])
-            if any(is_function_tensor(type(i.value)) for i in graph.inputs):
+            if any(is_function_tensor(type(i.value)) for i in graph.inputs) or graph.has_users_wrappers():
                 compiled = plain_calls(compiled)
             if trace.inference is not None:
                 compiled = in_inference_mode(compiled)

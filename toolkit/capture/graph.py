@@ -40,8 +40,10 @@ class GraphInput:
     _written: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.example, _torch.FakeTensor):
+            self.layout = _layout(self.example)
         if isinstance(self.example, torch.Tensor):
-            self.layout, self.version = _layout(self.example), self.example._version
+            self.version = self.example._version
 
     @property
     def written(self) -> bool:
@@ -141,7 +143,7 @@ class GraphBuilder:
         """The operation on fake tensors. What it raises is a graph break: eager will raise the real error."""
         run_args, run_kwargs = torch.fx.map_arg(args, example_of), torch.fx.map_arg(kwargs, example_of)
         try:
-            with self.trace.fake:
+            with self.trace.fake, _torch.overrides_of_torch((run_args, run_kwargs)):
                 if kind == "call_method":
                     return getattr(run_args[0], target)(*run_args[1:], **run_kwargs)
                 return target(*run_args, **run_kwargs)
@@ -149,6 +151,11 @@ class GraphBuilder:
             raise
         except Exception as error:
             raise explain_failure(error, target) from error
+
+    def has_users_wrappers(self) -> bool:
+        """Is there a tensor around others whose class is the user's?"""
+        kinds = {type(v) for n in self.fx.nodes for v in _torch.wrappers_in(n.meta.get("example_value"))}
+        return any(not _torch.is_of_torch(kind) for kind in kinds)
 
     def _refuse_unwatched_changes(self) -> None:
         """A change through `.data` of what autograd saved before: only eager has the memory that it goes on to use."""

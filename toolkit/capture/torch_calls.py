@@ -34,7 +34,7 @@ Rule = Callable[["Interpreter", Args, Kwargs], VariableTracker | None]
 NAMESPACES: tuple[Any, ...] = (
     torch, F, torch._C._nn, torch._C._VariableFunctions, torch.functional, torch.special, torch.linalg, torch.fft, torch._C._special,
     torch._C._linalg, torch._C._fft,
-    torch.nn.init, torch.masked,
+    torch.nn.init, torch.masked, torch.nested,
 )  # fmt: skip
 
 # -- constants: what they answer is known while tracing -----------------------------------------------------------------

@@ -224,7 +224,7 @@ class Trace:
         given = [i for i in tensors if not isinstance(i.source, ConstSource)]
         if len(given) > 1:
             self.guards.add(Guard(GuardKind.NO_ALIAS, given[0].source, tuple(i.source for i in given)))
-        concerned = [i for i in tensors if i in given or i.written]
+        concerned = [i for i in tensors if (i in given or i.written) and i.layout is not None]
         groups = overlap_groups(tuple(i.value for i in concerned))
         if given and len(concerned) > 1 and (groups or any(i.written for i in concerned)):
             self.guards.add(Guard(GuardKind.OVERLAP, given[0].source, OverlapSpec(tuple(i.source for i in concerned), groups)))

@@ -19,6 +19,7 @@ from .lookup import bind_to, find
 from .modules import ModuleVariable
 from .rules import PURE, apply_rule, fold_if_constant
 from .user_defined import UserObjectVariable, base_kind
+from .wrapper_tensors import made_by_class
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 def instantiate(tx: Interpreter, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     """`cls(*args, **kwargs)`."""
-    answer = apply_rule(tx, cls.cls, args, kwargs)
+    answer = apply_rule(tx, cls.cls, args, kwargs) or made_by_class(tx, cls.cls, args, kwargs)
     if answer is None and (cls.cls in PURE or isinstance(cls.cls, enum.EnumMeta)):
         answer = fold_if_constant(tx, cls.cls, args, kwargs)
     if answer is not None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.overrides import TorchFunctionMode, get_default_nowrap_functions
 
+from ... import _torch
+from ..._torch import is_wrapper
 from .. import torch_calls
 from ..assumptions import Guard, GuardKind, Predicate
 from ..breaks import BreakGraph
@@ -130,10 +132,10 @@ def overloaded(tx: Interpreter, values: Sequence[VariableTracker]) -> list[Varia
 def _is_asked(value: VariableTracker) -> bool:
     if isinstance(value, LazyVariable):
         if value.seen is None:
-            return is_function_tensor(type(value.value))
+            return is_function_tensor(type(value.value)) or (is_wrapper(type(value.value)) and not _torch.is_of_torch(type(value.value)))
         value = value.seen
     if isinstance(value, FunctionTensorVariable):
-        return value.kind.__torch_function__ is not torch._C._disabled_torch_function_impl
+        return not _torch.is_of_torch(value.kind) and value.kind.__torch_function__ is not torch._C._disabled_torch_function_impl
     if not isinstance(value, UserObjectVariable) or issubclass(value.cls, TorchFunctionMode):
         return False
     return hasattr(value.cls, "__torch_function__")
@@ -282,6 +284,8 @@ def _converted(tx: Interpreter, value: VariableTracker, kind: type, last: torch.
 
 
 def _as_kind(tx: Interpreter, value: TensorVariable, kind: type) -> TensorVariable:
+    if is_wrapper(kind):
+        tx.break_graph("unsupported-object", f"a tensor is seen as a {kind.__name__}")
     family = TensorVariable if kind is torch.Tensor else FunctionTensorVariable
     made = family(value.node, value.example, kind=kind)
     tx.graph.remember(made, value.example)

@@ -13,6 +13,7 @@ from .constant import constant_variable
 from .containers import ListVariable, TupleVariable
 from .shape import SymbolicVariable
 from .tensor import TensorVariable
+from .wrapper_tensors import WrapperTensorVariable
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -22,6 +23,8 @@ def result_variable(tx: Interpreter, node: torch.fx.Node, example: Any) -> Varia
     """The tracker of the value of `node`. Breaks the graph for values that no tracker stands for."""
     if isinstance(example, FakeTensor) or (isinstance(example, torch.Tensor) and _torch.transform_active()):
         return _tensor(tx, node, example)
+    if isinstance(example, torch.Tensor) and _torch.is_wrapper(type(example)):
+        return tx.graph.tensor_of(example) or _remembered(tx, WrapperTensorVariable(node, example, kind=type(example)))
     if isinstance(example, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         node.meta["pure"] = True
         return SymbolicVariable(node, example)
@@ -34,11 +37,11 @@ def result_variable(tx: Interpreter, node: torch.fx.Node, example: Any) -> Varia
 
 
 def _tensor(tx: Interpreter, node: torch.fx.Node, example: FakeTensor) -> VariableTracker:
-    known = tx.graph.tensor_of(example)
-    if known is not None:
-        return known
-    made = TensorVariable(node, example)
-    tx.graph.remember(made, example)
+    return tx.graph.tensor_of(example) or _remembered(tx, TensorVariable(node, example))
+
+
+def _remembered(tx: Interpreter, made: TensorVariable) -> TensorVariable:
+    tx.graph.remember(made, made.example)
     return made
 
 

@@ -64,6 +64,7 @@ def handlers() -> tuple[Handler, ...]:
         stdlib,
         tensor,
         weakrefs,
+        wrapper_tensors,
         wrappers,
     )
 
@@ -71,6 +72,7 @@ def handlers() -> tuple[Handler, ...]:
         constant.wrap_constant_value,
         numpy_values.wrap_numpy,
         arrays.wrap_array,
+        wrapper_tensors.wrap_wrapper,
         tensor.wrap_tensor,
         containers.wrap_sequence,
         namespaces.wrap_globals,
