@@ -14,10 +14,12 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from .. import passes
 from .._torch import below_autograd
-from .cleanup import drop_dead, returned_memory
+from .cleanup import drop_dead, returned_memory, text, verify
 from .decompositions import is_random
 from .functionalize import is_view
+from .packing import pack_weights as packed
 
 Run = Callable[[list[Any]], Sequence[Any]]
 SMALL = 1 << 16  # bytes that may be kept of whatever comes from nothing
@@ -29,7 +31,13 @@ def freeze(gm: GraphModule, weights: Sequence[int]) -> tuple[GraphModule, list[i
 
     `weights`: which inputs of `gm` are parameters and buffers."""
     inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
-    settled = _settled(gm, {inputs[i] for i in weights})
+    given = {inputs[i] for i in weights}
+
+    def pack_weights(gm: GraphModule) -> GraphModule:
+        return packed(gm, _unchanged(given) | _settled(gm, given).keys())
+
+    gm = passes.run("aot", [pack_weights], gm, verify, text)
+    settled = _settled(gm, given)
     crossing = [
         n for n in settled if not is_view(n) and isinstance(n.meta["val"], torch.Tensor) and any(u not in settled for u in _readers(n))
     ]
@@ -48,7 +56,7 @@ def freeze(gm: GraphModule, weights: Sequence[int]) -> tuple[GraphModule, list[i
 
 def _settled(gm: GraphModule, weights: set[Node]) -> dict[Node, None]:
     """Nodes whose values depend on weights only, in order; not those that the caller is given, for these are the caller's to change."""
-    known = {n for n in weights if not any(u.target is torch.ops.aten.copy_.default for u in n.users)}
+    known = _unchanged(weights)
     returned = returned_memory(gm)
     settled: dict[Node, None] = {}
     for node in gm.graph.nodes:
@@ -58,6 +66,10 @@ def _settled(gm: GraphModule, weights: set[Node]) -> dict[Node, None]:
             known.add(node)
             settled[node] = None
     return settled
+
+
+def _unchanged(weights: set[Node]) -> set[Node]:
+    return {n for n in weights if not any(u.target is torch.ops.aten.copy_.default for u in n.users)}
 
 
 def _is_steady(node: Node) -> bool:

@@ -193,7 +193,7 @@ class Wrapper:
             self.out.line(f"{name + ' = ' if buffer.several else ''}{self.function(buffer.out)}({', '.join(args)})")
             return
         text = f"{self.function(buffer.target)}({', '.join(args)})"
-        self._result(buffer, text, not (buffer.several or buffer.mutates))
+        self._result(buffer, text, not (buffer.several or buffer.mutates or buffer.opaque))
 
     def _result(self, buffer: Buffer, text: str, promised: bool) -> None:
         """Name what ATen gave; its strides are checked if they were `promised`. Sizes nobody knew before are read off it."""

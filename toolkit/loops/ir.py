@@ -154,6 +154,7 @@ class ExternKernel(Buffer):
     mutates: tuple[str, ...] = ()
     several: bool = False
     random: bool = False
+    opaque: bool = False  # its result has no strides: only the library that made it reads it
     reason: str = ""  # why this op is not lowered to loops
 
 

@@ -18,7 +18,7 @@ from .table import RULES, overloads
 aten = torch.ops.aten
 
 PRODUCTS, SORTING, LAPACK, RANDOM = "matrix product", "sorting", "linear algebra (LAPACK)", "random numbers as eager draws them"
-BAGS = "embedding bags (FBGEMM)"
+BAGS, PACKED, PACKING = "embedding bags (FBGEMM)", "packed weights (oneDNN, MKL)", "packing of weights (oneDNN, MKL)"
 FAMILIES = {  # reason -> names of ATen ops
     PRODUCTS: "mv addmv dot vdot linear addbmm _scaled_mm _int_mm",
     "convolution": "convolution convolution_backward",
@@ -39,6 +39,9 @@ FAMILIES = {  # reason -> names of ATen ops
         exponential cauchy geometric log_normal native_dropout rrelu_with_noise_functional poisson binomial _standard_gamma
         _sample_dirichlet""",
     BAGS: "_embedding_bag _embedding_bag_forward_only",
+    PACKED: "mkldnn::_convolution_pointwise mkldnn::_convolution_transpose_pointwise mkldnn::_linear_pointwise mkl::_mkl_linear",
+    PACKING: """mkldnn::_reorder_convolution_weight mkldnn::_reorder_convolution_transpose_weight mkldnn::_reorder_linear_weight
+        mkl::_mkl_reorder_linear_weight""",
 }  # fmt: skip
 
 COPYING = {"_fft_r2c", "_fft_c2c", "_fft_c2r", "cholesky", "cholesky_inverse", "cholesky_solve"}  # `out=` computes elsewhere and copies
@@ -77,7 +80,10 @@ def library(b: Builder, op: Any, args: Sequence[Any], kwargs: dict[str, Any], re
 
 def _by_library(op: Any, reason: str) -> Any:
     def rule(b: Builder, *args: Any, **kwargs: Any) -> Any:
-        return library(b, op, args, kwargs, reason)
+        result = library(b, op, args, kwargs, reason)
+        if reason == PACKING:
+            result.storage.data.opaque = True
+        return result
 
     rule.__name__ = str(op)
     return rule

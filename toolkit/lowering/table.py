@@ -19,9 +19,11 @@ RULES: dict[Any, Rule] = {}
 
 
 def overloads(name: str) -> list[Any]:
-    """`"add"` is every overload of aten.add, `"add.Tensor"` that one; a name this torch does not have is none."""
+    """`"add"` is every overload of aten.add, `"add.Tensor"` that one, `"mkl::op"` one of another namespace; a name this torch does not
+    have is none."""
+    space, _, name = name.rpartition("::")
     op, _, overload = name.partition(".")
-    packet = getattr(torch.ops.aten, op, None)
+    packet = getattr(getattr(torch.ops, space or "aten"), op, None)
     if packet is None:
         return []
     return [getattr(packet, o) for o in packet.overloads() if not overload or o == overload]
