@@ -47,6 +47,9 @@ from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexin
 from torch.utils._sympy.value_ranges import ValueRanges
 from torch.utils.weak import WeakIdKeyDictionary  # keyed by the object itself: == of tensors is elementwise
 
+# Compiled graphs carry their own derivative: ATen calls in them skip autograd, and views made in them are not tracked as views (a view that
+# leaves an autograd.Function could not be changed in place). A third of no_grad's price.
+below_autograd = torch._C._AutoDispatchBelowADInplaceOrView
 
 
 def library_op(namespace: str, name: str) -> Any:
@@ -54,11 +57,6 @@ def library_op(namespace: str, name: str) -> Any:
     epilogues have no public names, and builds without the library, and processors without it, lack them."""
     packet = getattr(getattr(torch.ops, namespace), name, None)
     return None if packet is None else packet.default
-
-
-# Compiled graphs carry their own derivative: ATen calls in them skip autograd, and views made in them are not tracked as views (a view that
-# leaves an autograd.Function could not be changed in place). A third of no_grad's price.
-below_autograd = torch._C._AutoDispatchBelowADInplaceOrView
 
 
 class _BelowModes:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import options
 from .._torch import get_decompositions
 from . import distances, strides
 from .recorder import Table
@@ -502,9 +503,18 @@ def _declining_low(rule: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, *args, **kwargs: NotImplemented if x.dtype in LOW else rule(x, *args, **kwargs)
 
 
-@cache
+WHOLE = (aten.gelu.default, aten.hardswish.default, aten.leaky_relu.default)  # epilogues of products with packed weights
+
+
 def table() -> Table:
     """Overload -> decomposition. A row of ours wins over one of torch's."""
+    rows = _rows()
+    frozen = options.current().freezing and not torch.is_grad_enabled()
+    return {op: rule for op, rule in rows.items() if op not in WHOLE} if frozen else rows
+
+
+@cache
+def _rows() -> Table:
     packets = [getattr(aten, name) for name in TORCHS.split() if hasattr(aten, name)]
     found = {op: rule for op, rule in get_decompositions(packets).items() if not op._schema.is_mutable and "out" not in op._overloadname}
     found |= {op: _declining_low(rule) for op, rule in found.items() if op._opname in FULL_PRECISION.split()}

@@ -90,21 +90,23 @@ def _linear(node: Node, settled: Collection[Node]) -> Node | None:
     *bias, x, right = node.args
     if node.kwargs or not _packable(x, right, settled) or not all(_is_row(b, node) for b in bias):  # type: ignore[arg-type]
         return None
-    rows, value = x.meta["val"].shape[0], right.meta["val"]  # type: ignore[union-attr]
-    if min(value.shape) < SMALLEST or (isinstance(rows, int) and rows * math.prod(value.shape) < LEAST):
+    shape, (rows, _) = right.meta["val"].shape, x.meta["val"].shape  # type: ignore[union-attr]
+    known = isinstance(rows, int)
+    if min(shape) < SMALLEST or (known and rows * math.prod(shape) < LEAST):
         return None
-    few = isinstance(rows, int) and rows < FEW and value.dtype is torch.float32
-    ops = few and _ops("mkl::_mkl_reorder_linear_weight", "mkl::_mkl_linear")
-    if ops:
-        weight = _upright(node, right)  # type: ignore[arg-type]
-        packed = _made(node, ops[0], (weight, rows), weight.meta["val"])
-        return _made(node, ops[1], (x, packed, weight, *(bias or (None,)), rows), node.meta["val"])
-    ops = _ops("mkldnn::_reorder_linear_weight", "mkldnn::_linear_pointwise")
-    if not ops:
+    weight, by_mkl = _upright(node, right), _by_mkl(rows, node.meta["val"].dtype)  # type: ignore[arg-type]
+    ops = by_mkl or _ops("mkldnn::_reorder_linear_weight", "mkldnn::_linear_pointwise")
+    if ops is None:
         return None
-    weight = _upright(node, right)  # type: ignore[arg-type]
-    packed = _made(node, ops[0], (weight, rows if isinstance(rows, int) else None), weight.meta["val"])
-    return _made(node, ops[1], (x, packed, *(bias or (None,)), "none", [], ""), node.meta["val"])
+    packed = _made(node, ops[0], (weight, rows if known else None), weight.meta["val"])
+    rest = (weight, *(bias or (None,)), rows) if by_mkl else (*(bias or (None,)), "none", [], "")
+    return _made(node, ops[1], (x, packed, *rest), node.meta["val"])
+
+
+def _by_mkl(rows: Any, dtype: torch.dtype) -> list[Any] | None:
+    """MKL's operators, if they are here and the better ones."""
+    ops = [library_op("mkl", name) for name in ("_mkl_reorder_linear_weight", "_mkl_linear")]
+    return ops if isinstance(rows, int) and rows < FEW and dtype is torch.float32 and None not in ops else None
 
 
 def _is_row(bias: Any, node: Node) -> bool:

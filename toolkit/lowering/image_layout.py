@@ -55,8 +55,6 @@ def images_channels_last(gm: fx.GraphModule) -> fx.GraphModule:
     for node in convolutions:
         with graph.inserting_before(node):
             node.update_arg(0, _method(node, node.args[0], "contiguous", memory_format=torch.channels_last))
-            if _is_kept(node.args[1]) and value_of(node.args[1]).shape[1] > 1:
-                node.update_arg(1, _method(node, node.args[1], "contiguous", memory_format=torch.channels_last))
     new = fx.GraphModule(gm, graph)
     new.meta.update(gm.meta)
     new.meta["gradients_as_inputs"] = True  # a gradient's strides in eager are nobody's here: the next best are its tensor's
@@ -76,7 +74,7 @@ def _is_worth_it(convolutions: list[fx.Node]) -> bool:
 
 
 def _is_kept(weight: Any) -> bool:
-    """Is what is made of it kept from call to call?"""
+    """Is it packed once, and not turned at every call?"""
     return options.current().freezing and not torch.is_grad_enabled() and isinstance(weight, fx.Node) and bool(weight.meta.get("weight"))
 
 

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import fx
 
 from .. import options, shapes
-from . import attention
+from ..events import Fused, emit
+from . import attention, epilogues
 from .rewriting import Node, does_nothing, is_tensor, made, only, value_of
 
 aten = torch.ops.aten
@@ -22,12 +23,14 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Row:
-    """`rewrite(node)` gives the node that stands for `node` from now on, or None; `algebra` says why that is the same."""
+    """`rewrite(node)` gives the node that stands for `node` from now on, or None; `algebra` says why that is the same. Fused is emitted
+    for rows that put an operation into a call of the library."""
 
     name: str
     roots: frozenset[Any]
     rewrite: Callable[[Node], Node | None]
     algebra: str
+    fuses: bool = False  # `node` is a loop no more
 
 
 def rewritten(gm: fx.GraphModule, rows: tuple[Row, ...]) -> fx.GraphModule:
@@ -67,8 +70,15 @@ def _apply(node: Node, rows: list[Row]) -> bool:
             found = row.rewrite(node)
         if found is not None:
             node.replace_all_uses_with(found)
+            if row.fuses:
+                emit(Fused(first=found.name, second=node.name, category=row.name, saved_bytes=2 * _bytes(node)))
             return True
     return False
+
+
+def _bytes(node: Node) -> int:
+    value = value_of(node)
+    return value.numel() * value.itemsize if all(isinstance(n, int) for n in value.shape) else 0
 
 
 TORCH_ROWS = (
@@ -242,6 +252,8 @@ def _like(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 ATEN_ROWS = (
+    Row("activation of a packed product", frozenset(epilogues.ACTIVATIONS), epilogues.activation, "f(w x) is one call", True),
+    Row("sum with a packed convolution", frozenset({aten.add.Tensor}), epilogues.residual, "w x + y is one call", True),
     Row("put onto a sum", frozenset({aten.add.Tensor}), _put_onto, "x + (0 + values at their places) is x + values at their places"),
     Row("addmm", frozenset({aten.add.Tensor}), _addmm, "a b + 1 cᵀ is one call of the library"),
     Row("cast of a cast", frozenset({aten._to_copy.default}), _cast_of_cast, "a wider dtype holds every value of the narrower"),
