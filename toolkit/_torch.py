@@ -24,6 +24,7 @@ from torch._decomp import get_decompositions, global_decomposition_table  # deco
 from torch._functorch import config as fake_settings  # what torch's fake mode reads its settings from
 from torch._guards import SLoc, Source  # where a shape guard came from; what a symbol stands for (both are plain records)
 from torch._higher_order_ops.associative_scan import associative_scan  # prototypes without public names yet; models import them from here
+from torch._higher_order_ops.flex_attention import flex_attention as flex_attention_op
 from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.utils import _maybe_compile_and_run_fn as run_or_compile  # what those call the operators through
@@ -40,6 +41,8 @@ from torch._subclasses.fake_tensor import (  # tensors without data: the trace's
 from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule  # makes its Python code when it is called, if ever
 from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
 from torch.nested._internal import nested_tensor as nested  # a fake mode notes how many nested sizes there were
+from torch.nn.attention.flex_attention import _get_mod_type as kind_of_mod  # does a function change scores, or mask them? By its arguments
+from torch.nn.attention.flex_attention import _ModificationType as KindOfMod
 from torch.utils._device import DeviceContext  # the torch function mode that a default device is
 from torch.utils._device import _device_constructors as device_constructors  # the functions that a default device means something to
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type  # operations below autograd, in Python
@@ -470,6 +473,7 @@ __all__ = [
     "FakeTensorMode",
     "FloorDiv",
     "GuardOnDataDependentSymNode",
+    "KindOfMod",
     "LazyGraphModule",
     "Max",
     "Min",
@@ -489,8 +493,10 @@ __all__ = [
     "default_device",
     "device_constructors",
     "fake_settings",
+    "flex_attention_op",
     "free_unbacked_symbols",
     "get_decompositions",
+    "kind_of_mod",
     "map_impl",
     "nested",
     "no_translation_validation",

@@ -310,3 +310,38 @@ def flex_attention():
         return flex_attention(q, q, q, block_mask=mask) + 1, flex_attention(q, q, q, score_mod=lambda s, b, h, i, j: s + i - j)
 
     return repeated(fn, torch.ones(1, 2, 16, 8))
+
+
+# -- torch's programs as objects, and notes for the peer ------------------------------------------------------------------------------
+
+
+@program("objects")
+def traced_by_fx():
+    traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+    return repeated(lambda x: traced(x) + 1, X)
+
+
+@program("objects")
+def exported():
+    module = torch.export.export(nn.Linear(4, 4), (X,)).module()
+    return repeated(lambda x: module(x) + 1, X)
+
+
+@program("objects")
+def compiled_region():
+    @torch.compiler.nested_compile_region
+    def region(x):
+        return x.sin() * 2
+
+    return repeated(lambda x: region(region(x)) + 1, X)
+
+
+@program("objects")
+def sizes_marked_inside():
+    def fn(x):
+        y = x * 2
+        torch._dynamo.mark_static(y, 0)
+        torch._dynamo.maybe_mark_dynamic(y, 1)
+        return y + 1
+
+    return repeated(fn, X)

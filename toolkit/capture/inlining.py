@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from types import FunctionType
 
-from . import marks
+import torch
+
+from . import inlined, marks
 
 # Modules (and everything below them) whose functions act on the process, the clock, files, threads, or on torch's own machinery.
 _MACHINERY_TEXT = """
@@ -34,6 +36,11 @@ _SEEN_THROUGH = (
     "torch._functorch.pytree_hacks",
     "torch._functorch.functional_call",
     "torch.func",
+    "torch.fx._pytree",
+    "torch.export._unlift",
+    "torch.export._tree_utils",
+    "torch._export.non_strict_utils._enter_enable_graph_inputs_of_type_nn_module",
+    "torch._export.non_strict_utils._exit_enable_graph_inputs_of_type_nn_module",
     "torch._higher_order_ops.associative_scan",
     "torch._higher_order_ops.map",
     "torch._higher_order_ops.scan",
@@ -42,6 +49,7 @@ _SEEN_THROUGH = (
     "os._createenviron",
     "os.getenv",
 )  # inside the machinery, yet plain Python
+_HINTS = frozenset(("mark_static", "mark_static_address", "maybe_mark_dynamic"))
 _PATCHES = {  # where the peer's wrappers are written -> what is seen through them
     "torch._dynamo.mutation_guard": ("torch",),
     "torch._dynamo.eval_frame": ("torch.optim",),
@@ -58,7 +66,7 @@ def refusal(fn: FunctionType) -> tuple[str, str] | None:
     if marks.is_disabled(fn):
         return "disabled", f"{name} is marked with disable"
     module = fn.__globals__.get("__name__") or ""
-    if module.startswith(_OURS):
+    if module.startswith(_OURS) and module != inlined.__name__:
         return "unsupported-call", f"{name} of the compiler itself is called"
     if is_machinery(f"{module}.{name}"):
         return _kind(module), f"{module}.{name} is called"
@@ -67,8 +75,15 @@ def refusal(fn: FunctionType) -> tuple[str, str] | None:
 
 def unpatched(fn: FunctionType) -> FunctionType | None:
     """The function behind a wrapper that is there for the peer: torch.compile's own round a function, the one that it, once used in the
-    process, puts round nn.Module.__init__ and __setstate__ for its own books, and those that keep it out of methods of optimizers."""
+    process, puts round nn.Module.__init__ and __setstate__ for its own books, those that keep it out of methods of optimizers, the ones
+    of nested_compile_region and of its settings. Behind the call of a torch.fx.GraphModule, which says more of errors: any module's."""
     module = fn.__globals__.get("__name__")
+    if module == "torch.fx.graph_module" and fn.__name__ == "call_wrapped":
+        return torch.nn.Module.__call__
+    if module == "torch._dynamo.external_utils" and fn.__qualname__.startswith("wrap_dunder_call_ctx_manager."):
+        return _closed_over(fn, "func")
+    if module == "torch._higher_order_ops.invoke_subgraph" and hasattr(fn, "__marked_compile_region_fn__"):
+        return fn.__marked_compile_region_fn__
     if module == "torch._dynamo.eval_frame" and not marks.is_disabled(fn):
         compiled = getattr(fn, "_torchdynamo_orig_callable", None)
         if isinstance(compiled, FunctionType):
@@ -81,9 +96,19 @@ def unpatched(fn: FunctionType) -> FunctionType | None:
     return inner
 
 
+def _closed_over(fn: FunctionType, name: str) -> FunctionType | None:
+    found = fn.__closure__[fn.__code__.co_freevars.index(name)].cell_contents  # type: ignore[index]
+    return found if isinstance(found, FunctionType) else None
+
+
 def is_peers_break(fn: FunctionType) -> bool:
     """torch._dynamo.graph_break, which torch's optimizers call to spare the peer's next stage some work."""
     return fn.__name__ == "graph_break" and fn.__globals__.get("__name__") == "torch._dynamo.decorators"
+
+
+def is_hint(fn: FunctionType) -> bool:
+    """Does it note on a tensor what the peer should make of its sizes?"""
+    return fn.__name__ in _HINTS and fn.__globals__.get("__name__") == "torch._dynamo.decorators"
 
 
 def is_machinery(path: str) -> bool:

@@ -23,7 +23,7 @@ from .. import marks
 from ..binding import Parameters, bind
 from ..effects import DELETED
 from ..guards import GuardKind
-from ..inlining import is_peers_break, refusal, unpatched
+from ..inlining import is_hint, is_peers_break, refusal, unpatched
 from ..source import (
     AttrSource,
     ConstSource,
@@ -196,6 +196,8 @@ class UserFunctionVariable(FunctionVariable):
         inner = unpatched(self.fn)
         if inner is not None:
             return tx.call(tx.wrap_constant(inner), args, kwargs)
+        if is_hint(self.fn):
+            return tx.wrap_constant(None)
         if is_peers_break(self.fn) and tx.namespace.get("__name__") == "torch.optim.optimizer":
             return tx.wrap_constant(None)
         refused = refusal(self.fn)

@@ -33,6 +33,7 @@ def handlers() -> tuple[Handler, ...]:
     from ..torch_calls import wrap_torch
     from . import (  # noqa: F401  their rules
         arrays,
+        attention,
         autograd,
         builtins,
         classes,
