@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 import fuselab
 from fuselab.toolkit import aot, shapes
 from fuselab.toolkit.errors import CannotTrace
+from fuselab.toolkit.events import InternalFailure, Recorder
 
 torch.manual_seed(0)
 X, W, V = torch.randn(4, 6), torch.randn(6, 6), torch.randn(6)
@@ -301,3 +302,13 @@ def test_views_of_one_detached_tensor_know_it_and_may_be_written():
     assert flat._base is both and expected[3]._base is expected[2]
     alone.set_(torch.ones(2))  # a view made under no_grad would refuse
     assert alone.tolist() == [1, 1]
+
+
+def test_a_number_under_two_vmaps_is_a_tensor_of_its_own_kind():
+    for number in (1, 0.5, True):
+        f = fuselab.compile(lambda x, number=number: torch.vmap(torch.vmap(lambda v: v + number))(x))
+        with Recorder() as recorder:
+            for x in (torch.arange(6).view(2, 3), torch.randn(2, 3)):
+                found, expected = f(x), x + number
+                assert found.dtype == expected.dtype and torch.equal(found, expected)
+        assert not recorder.of(InternalFailure)

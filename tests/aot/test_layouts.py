@@ -184,6 +184,8 @@ def plain(x):
         (torch.linalg.householder_product, [(5, 5), (5,)], turned, plain),
         (torch.ormqr, [(5, 5), (5,), (5, 2)], turned, plain),
         (lambda x: torch.fft.fft(x, dim=1).abs(), [(5, 6, 7)], plain, plain),
+        (lambda x: torch.fft.ifft2(x).abs(), [(5, 6, 7)], turned, plain),
+        (lambda x: torch.fft.rfftn(x, dim=(0, 1)).abs(), [(5, 6, 7)], turned, plain),
     ],
 )
 def test_gradients_have_eagers_strides(fn, shapes, lay, come, dynamic):
@@ -198,3 +200,32 @@ def test_gradients_have_eagers_strides(fn, shapes, lay, come, dynamic):
     f = fuselab.compile(fn, dynamic=dynamic, backend="aot_eager")
     assert strides(f) == strides(fn)
     assert len(f.graphs) == 1 or "masked_select" in fn.__code__.co_names
+
+
+def test_an_extern_kernel_sees_the_strides_of_dimensions_of_one_element():
+    def fn(x):
+        q = x[None, None] * 1
+        return F.scaled_dot_product_attention(q, x[None, None], x[None, None])
+
+    x = torch.randn(4, 4)
+    assert fuselab.compile(fn)(x).stride() == fn(x).stride()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: torch.as_strided(x, (2, 2), (1, 2), 3) * 2,
+        lambda x: torch.as_strided_copy(x[1:], (2, 2), (1, 2), 3),
+        lambda x: torch.as_strided_scatter(x, torch.ones(2, 2), (2, 2), (1, 2), 3),
+        lambda x: x * x[1].storage_offset(),
+    ],
+)
+def test_where_an_input_begins_in_its_memory_is_guarded_when_somebody_asks(fn, dynamic):
+    f = fuselab.compile(fn, dynamic=dynamic)
+    for begins in (3, 0, 2):
+        x, y = (torch.arange(30.0)[begins : begins + 9].view(3, 3).requires_grad_() for _ in range(2))
+        found, expected = f(x), fn(y)
+        found.sum().backward()
+        expected.sum().backward()
+        assert torch.equal(found, expected) and torch.equal(x.grad, y.grad)

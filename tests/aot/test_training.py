@@ -659,3 +659,24 @@ def test_sizes_that_only_the_data_knows_reach_the_backward_one_by_one():
         for a, b in zip(torch.autograd.grad(found, (x, y)), torch.autograd.grad(expected, (x, y)), strict=True):
             torch.testing.assert_close(a, b)
     assert len(f.graphs) == 1
+
+
+class DoublesWhatItKept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, kept):
+        ctx.kept = kept
+        return x + 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad + ctx.kept.mul_(2), None
+
+
+def test_a_backward_that_writes_into_an_input_is_left_to_eager():
+    def results(f):
+        x, kept = param(V), V.clone()
+        f(x, kept).sum().backward()
+        return x.grad, kept
+
+    f = fuselab.compile(lambda x, kept: DoublesWhatItKept.apply(x, kept).sin())
+    assert all(map(torch.equal, results(f), results(lambda x, kept: DoublesWhatItKept.apply(x, kept).sin())))

@@ -191,3 +191,13 @@ def test_the_text_of_a_size_that_varies():
     captured = Captured(lambda x: (x + 1, f"{x.shape!r} {x.shape}", str([x.shape])), dynamic=True)
     for n in (3, 5):
         assert captured(rows(n))[1:] == (f"torch.Size([{n}, 4]) torch.Size([{n}, 4])", f"[torch.Size([{n}, 4])]")
+
+
+def test_a_number_computed_from_integers_is_the_one_that_python_computes():
+    def fn(x, epoch):
+        return x * math.tanh(10 * ((epoch - 100 * (epoch // 100)) / 100) - 0.3)
+
+    captured, x = Captured(fn), torch.ones(2, dtype=torch.float64)
+    for epoch in (2, 3, 7, 29, 103):
+        assert torch.equal(captured(x, epoch), fn(x, epoch))
+    assert captured.of(DimensionMadeDynamic) and len(captured.graphs) == 4  # 3 and 103 are the same place in their hundred

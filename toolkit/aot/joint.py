@@ -242,11 +242,15 @@ def _backward(
     line.backward = True
     start = len(recorder.graph.nodes)
     formulas.mend(outputs)
+    visible = [*(i.seen for i in inputs), *(w for w in plan.wrappers if isinstance(w, torch.Tensor))]
     with recorder, _no_autocast():
+        before = [recorder.node_of(unwrapped(w)) for w in visible]
         grads = torch.autograd.grad(outputs, [i.primal for i in wanted], tangents, allow_unused=True)
         if as_inputs:
             grads = tuple(_laid_out_as(g, i.fake) for g, i in zip(grads, wanted, strict=True))
         found = [None if g is None else recorder.node_of(unwrapped(g)) for g in grads]
+        if any(recorder.node_of(unwrapped(w)) is not was for w, was in zip(visible, before, strict=True)):
+            raise CannotTrace("backward writes into an input or an output of the graph")
     if any(is_random(n.target) for n in list(recorder.graph.nodes)[start:]):
         raise CannotTrace("backward draws random numbers (a checkpointed region?)")
     return found

@@ -207,6 +207,9 @@ class Recorder(TorchDispatchMode):
             raise CannotTrace(f"{func} is a higher-order operator")
         if func._schema.is_mutable:
             raise InPlace(f"{func} changes its argument and has no functional form")
+        if _has_only_a_number(func, args):
+            with self:
+                args = (aten.scalar_tensor(args[0], dtype=torch.result_type(args[0], args[0])), *args[1:])
         result = func(*args, **kwargs)
         if func in _WINDOWS:
             _refuse_misfit(func, args, kwargs)
@@ -241,6 +244,16 @@ class Recorder(TorchDispatchMode):
         for name, value in self.constants.items():
             holder.register_buffer(name, value)
         return LazyGraphModule(holder, self.graph, "Aten")
+
+
+def _has_only_a_number(func: Any, args: tuple[Any, ...]) -> bool:
+    """Under vmap a number travels as a tensor, which torch hands on as the number; alone, nothing else says what is computed."""
+    return (
+        bool(args)
+        and isinstance(args[0], int | float | complex)
+        and isinstance(func._schema.arguments[0].type, torch.TensorType)
+        and not any(isinstance(a, torch.Tensor) for a in args)
+    )
 
 
 _WINDOWS = {

@@ -5,8 +5,8 @@ Contiguous inputs give contiguous results either way, so only calls that meet ot
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ Order = tuple[int, ...]  # dimensions, the slowest first
 
 
 TURNING = frozenset({aten._fft_r2c.default})  # results of contiguous inputs are not contiguous
+TRANSFORMS = TURNING | {aten._fft_c2c.default}
 
 
 def is_odd(values: Any) -> bool:
@@ -39,8 +40,8 @@ def _is_contiguous(t: Tensor) -> bool:
 
 def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strides] | None:
     """A result of `func` -> its strides in eager, for the operations whose fake kernels err; None: believe these."""
-    if func is aten._fft_r2c.default and args[0].device.type == "cpu" and torch.backends.mkl.is_available():
-        return lambda result: _transformed_last(args[0], args[1], result)
+    if func in TRANSFORMS and args[0].device.type == "cpu" and torch.backends.mkl.is_available():
+        return lambda result: _transformed_last(args[0], args[1], func in TURNING, result)
     rule = _RULES.get(func)
     if rule is not None:
         return lambda result: rule(args[_LIKE.get(func, 0)], result)
@@ -50,15 +51,17 @@ def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strid
     return None
 
 
-def _transformed_last(x: Tensor, dims: Sequence[int], result: Tensor) -> Strides:
-    """What MKL's Fourier transforms allocate: the transformed dimensions are the fastest ones. Torch 2.11's fake kernel says otherwise."""
+def _transformed_last(x: Tensor, dims: Sequence[int], keeps_last: bool, result: Tensor) -> Strides:
+    """What MKL's Fourier transforms allocate: the transformed dimensions are the fastest ones. Torch 2.11's fake kernels say otherwise."""
+    slowest_first = functools.partial(sorted, key=lambda d: -shapes.hint(x.stride(d)))
     transformed = [d % x.dim() for d in dims]
+    last = transformed[len(transformed) - keeps_last :]
     rest = [d for d in range(x.dim()) if d not in transformed]
-    order = sorted(rest, key=lambda d: -shapes.hint(x.stride(d))) + transformed
+    order = [*slowest_first(rest), *slowest_first(transformed[: len(transformed) - keeps_last]), *last]
     return _dense(order[::-1], result.shape)
 
 
-@cache
+@functools.cache
 def _is_elementwise(func: Any) -> bool:
     """Its strides are its operands' doing: nobody asks for a memory format."""
     if func in _UNTAGGED:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
+from torch.utils._pytree import tree_leaves
 
 from .. import _torch
 from ..provenance import trail
 from .breaks import BreakGraph, SkipFrame
 from .failures import explain_failure
+from .guards import GuardKind
 from .modules import TABLES
-from .source import ItemSource, ModuleTableSource
+from .source import CallSource, ItemSource, ModuleTableSource
 from .variables.base import Args, Kwargs, VariableTracker
 
 if TYPE_CHECKING:
@@ -118,6 +120,8 @@ class GraphBuilder:
         in_args, in_kwargs = tuple(a.proxy(tx) for a in args), {k: v.proxy(tx) for k, v in kwargs.items()}
         if self.trace.devices and in_kwargs.get("device") is None and target in _torch.device_constructors():
             in_kwargs["device"] = self.trace.devices[-1][0]
+        if target in POSITIONED:
+            self._relies_on_positions(in_args, in_kwargs)
         example = self._run(kind, target, in_args, in_kwargs)
         if self.unwatched:
             self._refuse_unwatched_changes()
@@ -156,6 +160,18 @@ class GraphBuilder:
         """Is there a tensor around others whose class is the user's?"""
         kinds = {type(v) for n in self.fx.nodes for v in _torch.wrappers_in(n.meta.get("example_value"))}
         return any(not _torch.is_of_torch(kind) for kind in kinds)
+
+    def _relies_on_positions(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """These tensors are asked where in their memory they begin: guarded on, for the inputs whose memory it is."""
+        asked = [example_of(n) for n in tree_leaves((args, kwargs)) if isinstance(n, torch.fx.Node)]
+        memories = {e.untyped_storage()._cdata for e in asked if _is_strided(e)}
+        for given in self.inputs:
+            if not _is_strided(given.value) or given.example.untyped_storage()._cdata not in memories:
+                continue
+            begins, tx = given.value.storage_offset(), self.trace.current
+            if given.example.storage_offset() != begins:
+                tx.break_graph("unsupported-operation", f"{given.source.text()} begins inside its memory, and sizes vary")
+            tx.guard(GuardKind.CONSTANT_EQUALS, CallSource(given.source, torch.Tensor.storage_offset, "storage_offset"), begins)
 
     def _refuse_unwatched_changes(self) -> None:
         """A change through `.data` of what autograd saved before: only eager has the memory that it goes on to use."""
@@ -221,6 +237,14 @@ class GraphBuilder:
         return torch.fx.GraphModule({name: part for name, part in self.parts.items() if name in held}, self.fx)
 
 
+# Operations that count from where a tensor's memory begins.
+POSITIONED = frozenset(("as_strided", "as_strided_copy", "as_strided_scatter", "storage_offset")) | {
+    torch.as_strided,
+    torch.as_strided_copy,
+    torch.as_strided_scatter,
+}
+
+
 def is_held_by_module(source: Source, value: Any) -> bool:
     """A parameter or buffer: it changes seldom from call to call."""
     if not isinstance(value, torch.Tensor):
@@ -233,6 +257,10 @@ def is_held_by_module(source: Source, value: Any) -> bool:
         else ""
     )
     return isinstance(value, torch.nn.Parameter) or table in TABLES[:2]
+
+
+def _is_strided(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
 def example_of(node: torch.fx.Node) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -228,7 +229,7 @@ class Builder:
         return None if found is None else Layout(layout.device, layout.dtype, box.size, found[0], found[1])
 
     def memory(self, box: TensorBox, stride: Sequence[Expr] | None = None) -> Buffer | ReinterpretView:
-        """`box` as memory for an extern kernel: with `stride` exactly those (where a dimension has more than one element), else any."""
+        """`box` as memory for an extern kernel: with `stride` exactly those, else any."""
         if not box.storage.realized:
             if box.data is not box.storage and product(box.size) != product(box.storage.size):  # a part of loops: compute that alone
                 return self.copy(box, stride)
@@ -237,6 +238,8 @@ class Builder:
         layout = self.strided(box)
         if layout is None or (stride is not None and not same_strides(layout.stride, stride, box.size)):
             return self.copy(box, stride)
+        if stride is not None:  # some operations copy the strides of dimensions of one element into their results
+            layout = replace(layout, stride=tuple(stride))
         buffer = box.storage.data
         assert isinstance(buffer, Buffer)
         return buffer if layout == buffer.layout else ReinterpretView(buffer, layout)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 
 
+_PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+
 LARGEST = 2**62  # symbols are 64-bit integers
 
 
@@ -37,7 +39,7 @@ class SymbolicVariable(VariableTracker):
         return self.source.text() if self.source else f"the symbolic number {self.example}"
 
     def python_type(self) -> type:
-        return {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(self.example)]
+        return _PYTHON_TYPES[type(self.example)]
 
     def proxy(self, tx: Interpreter) -> Any:
         return self.node
@@ -45,7 +47,7 @@ class SymbolicVariable(VariableTracker):
     def number(self, tx: Interpreter) -> Any:
         """Its value in this call, as a number the compiled code then relies on (a guard)."""
         try:
-            return self.python_type()(self.example)
+            return _as_python(self.node)
         except AssertionError:  # torch's engine has no infinities
             return tx.break_graph("data-dependent-value", f"{self.describe()} is not finite")
 
@@ -90,6 +92,14 @@ class SymbolicVariable(VariableTracker):
 
     def rebuild(self, out: Rebuilder) -> None:
         out.graph_output(self.node)
+
+
+def _as_python(node: torch.fx.Node) -> Any:
+    """The number of a node, with guards on what it is made of. Python computes floats: torch's engine would reorder the arithmetic."""
+    value = node.meta["example_value"]
+    if isinstance(value, torch.SymFloat) and node.op == "call_function" and not node.kwargs:
+        return node.target(*torch.fx.node.map_arg(node.args, _as_python))  # type: ignore[operator]
+    return _PYTHON_TYPES[type(value)](value)
 
 
 def _within_symbols(op: Callable[..., Any], operands: tuple[VariableTracker, ...]) -> bool:
