@@ -307,12 +307,48 @@ def autocast_state(device_type: str) -> tuple[bool, torch.dtype]:
 
 
 def settings() -> list[tuple[Callable[[], Any], Callable[[Any], None]]]:
-    """What contexts switch besides grad mode and autocast, each with its reader and its writer: the default dtype, and which kernels of
-    attention may be chosen (torch.nn.attention.sdpa_kernel), whose writers have no public names."""
+    """What contexts switch besides grad mode and autocast, each with its reader and its writer: defaults, determinism, which kernels of
+    attention (torch.nn.attention.sdpa_kernel) and of libraries may be chosen, and how backward runs. Most writers have no public names."""
     kernels = ("flash", "mem_efficient", "math", "cudnn", "overrideable")
-    found = [(getattr(torch._C, f"_get_{n}_sdp_enabled"), getattr(torch._C, f"_set_sdp_use_{n}")) for n in kernels]
-    order = torch._C._get_sdp_priority_order, torch._C._set_sdp_priority_order
-    return [(torch.get_default_dtype, torch.set_default_dtype), *found, order]
+    names = [(f"_get_{n}_sdp_enabled", f"_set_sdp_use_{n}") for n in kernels]
+    names += [(f"_get_{n}", f"_set_{n}") for n in ("sdp_priority_order", "deterministic_fill_uninitialized_memory")]
+    names += [(f"_get_cudnn_{n}", f"_set_cudnn_{n}") for n in ("enabled", "benchmark", "deterministic", "allow_tf32", "depthwise_kernel")]
+    names += [(f"_get_{n}", f"_set_{n}") for n in ("mkldnn_enabled", "mkldnn_deterministic", "onednn_allow_tf32")]
+    names += [(f"_is_{n}_enabled", f"_set_{n}_enabled") for n in ("multithreading", "view_replay")]
+    names += [("_cuda_get_cudnn_benchmark_limit", "_cuda_set_cudnn_benchmark_limit")]
+    found = [(getattr(torch._C, r), getattr(torch._C, w)) for r, w in names if hasattr(torch._C, r) and hasattr(torch._C, w)]
+    if hasattr(torch._C, "_get_fp32_precision_getter"):
+        found += [_precision(backend) for backend in ("mkldnn", "cuda")]
+    whole = [(torch.get_default_dtype, torch.set_default_dtype), (_default_device_set, torch.set_default_device)]
+    return [*whole, (_determinism, _set_determinism), (_anomaly, _set_anomaly), *found]
+
+
+def _precision(backend: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    return (lambda: torch._C._get_fp32_precision_getter(backend, "all")), (
+        lambda value: torch._C._set_fp32_precision_setter(backend, "all", value)
+    )
+
+
+def _default_device_set() -> torch.device | None:
+    """What torch.set_default_device was told last; a thread's own. torch.device blocks do not count."""
+    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    return None if context is None else context.device
+
+
+def _determinism() -> tuple[bool, bool]:
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def _set_determinism(value: tuple[bool, bool]) -> None:
+    torch._C._set_deterministic_algorithms(value[0], warn_only=value[1])
+
+
+def _anomaly() -> tuple[bool, bool]:
+    return torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+
+
+def _set_anomaly(value: tuple[bool, bool]) -> None:
+    torch.set_anomaly_enabled(*value)
 
 
 @functools.cache

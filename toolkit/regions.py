@@ -70,6 +70,12 @@ class NotApart(Exception):
     """The graph cannot be compiled part by part."""
 
 
+def seed(number: int) -> None:
+    """torch.manual_seed, which gives its generator back."""
+    torch.manual_seed(number)
+
+
+RANDOM_STATE = (seed, torch.get_rng_state, torch.set_rng_state)
 RUNS = (choose, repeat, over_slices)
 
 
@@ -78,13 +84,15 @@ def has_regions(gm: GraphModule) -> bool:
 
 
 def as_they_are(graph: Graph) -> set[Node]:
-    """Nodes that have to do with tensors that hold others, whose class's own code decides what an operation does. If such tensors have
-    gradients, all that is differentiated: gradients of plain tensors may be such tensors too."""
+    """Nodes that set and read the random state, and those that have to do with tensors that hold others, whose class's own code decides
+    what an operation does. If such tensors have gradients, all that is differentiated: those of plain tensors may be such tensors too."""
+    random = {n for n in graph.nodes if n.target in RANDOM_STATE}
     wrapping = {n: list(wrappers_in(n.meta.get("example_value"))) for n in graph.nodes}
     if not any(wrapping.values()):
-        return set()
+        return random
     differentiated = any(w.requires_grad for found in wrapping.values() for w in found)
-    return {n for n in graph.nodes if any(wrapping[m] for m in (n, *n.all_input_nodes)) or (differentiated and n.meta.get("needs_grad"))}
+    around = {n for n in graph.nodes if any(wrapping[m] for m in (n, *n.all_input_nodes))}
+    return random | around | {n for n in graph.nodes if differentiated and n.meta.get("needs_grad")}
 
 
 # -- part by part -------------------------------------------------------------------------------------------------------
@@ -124,7 +132,7 @@ def _refuse(graph: Graph) -> None:
     """What spans several parts: a state of torch that is set, a tensor that asks for gradients only later."""
     for node in graph.nodes:
         example = node.meta.get("example_value")
-        if node.op == "call_function" and example is None and not node.all_input_nodes:
+        if node.op == "call_function" and example is None and not node.all_input_nodes and node.target not in RANDOM_STATE:
             raise NotApart(f"{getattr(node.target, '__name__', node.target)} is called around control flow")
         if isinstance(example, torch.Tensor) and node.op != "placeholder" and node.meta.get("needs_grad") != example.requires_grad:
             raise NotApart(f"{node.name} needs gradients after an in-place operation")

@@ -25,9 +25,11 @@ _MACHINERY = tuple(_MACHINERY_TEXT.split())
 _SEEN_THROUGH = (
     "torch.overrides.BaseTorchFunctionMode",
     "torch.overrides.TorchFunctionMode",
+    "torch.autograd.anomaly_mode",
     "torch.autograd.grad_mode",
     "torch.autograd.forward_ad",
     "torch.cuda.amp",
+    "torch.random.fork_rng",
     "torch.autograd.profiler",
     "torch._functorch.apis",
     "torch._functorch.eager_transforms",
@@ -74,9 +76,10 @@ def refusal(fn: FunctionType) -> tuple[str, str] | None:
 
 
 def unpatched(fn: FunctionType) -> FunctionType | None:
-    """The function behind a wrapper that is there for the peer: torch.compile's own round a function, the one that it, once used in the
-    process, puts round nn.Module.__init__ and __setstate__ for its own books, those that keep it out of methods of optimizers, the ones
-    of nested_compile_region and of its settings. Behind the call of a torch.fx.GraphModule, which says more of errors: any module's."""
+    """The function behind a wrapper that is there for the peer: torch.compile's own round a function and round manual_seed, the one that
+    it, once used in the process, puts round nn.Module.__init__ and __setstate__ for its own books, those that keep it out of methods of
+    optimizers, the ones of nested_compile_region and of its settings. Behind the call of a torch.fx.GraphModule, which says more of
+    errors: any module's."""
     module = fn.__globals__.get("__name__")
     if module == "torch.fx.graph_module" and fn.__name__ == "call_wrapped":
         return torch.nn.Module.__call__
@@ -84,10 +87,9 @@ def unpatched(fn: FunctionType) -> FunctionType | None:
         return _closed_over(fn, "func")
     if module == "torch._higher_order_ops.invoke_subgraph" and hasattr(fn, "__marked_compile_region_fn__"):
         return fn.__marked_compile_region_fn__
-    if module == "torch._dynamo.eval_frame" and not marks.is_disabled(fn):
-        compiled = getattr(fn, "_torchdynamo_orig_callable", None)
-        if isinstance(compiled, FunctionType):
-            return compiled
+    compiled = getattr(fn, "_torchdynamo_orig_callable", None) if module == "torch._dynamo.eval_frame" else None
+    if isinstance(compiled, FunctionType) and (not marks.is_disabled(fn) or compiled.__module__ == "torch.random"):
+        return compiled
     if module not in _PATCHES or not fn.__closure__:
         return None
     inner = getattr(fn, "_torchdynamo_orig_callable", fn.__closure__[0].cell_contents)

@@ -76,7 +76,8 @@ ASKED: frozenset[Any] = frozenset({
     torch.is_deterministic_algorithms_warn_only_enabled, torch.get_float32_matmul_precision, torch.get_num_threads,
     torch.cuda.current_device, torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.mem_efficient_sdp_enabled,
     torch.backends.cuda.math_sdp_enabled, torch._C._get_cudnn_enabled, torch._C._get_autograd_fallback_mode,
-    torch.distributed.is_initialized, *(read for read, _ in SETTINGS),
+    *(getattr(torch._C, name) for name in ("_get_fp32_precision_getter",) if hasattr(torch._C, name)),
+    torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled, torch.distributed.is_initialized, *(read for read, _ in SETTINGS),
 })  # fmt: skip
 
 # -- questions about one tensor -------------------------------------------------------------------------------------------
@@ -90,21 +91,15 @@ torch.is_conj: "is_conj",
 _VALUE, _STATE = "data-dependent-value", "random-state"
 _QUANTIZED = ("unsupported-operation", "a quantized tensor is made, which fake tensors know nothing of")
 BREAKS: dict[Any, tuple[str, str]] = {
-    torch.manual_seed: (_STATE, "torch.manual_seed() sets the random state"),
     torch.seed: (_STATE, "torch.seed() sets the random state"),
     torch.initial_seed: (_STATE, "torch.initial_seed() reads the random state"),
-    torch.get_rng_state: (_STATE, "torch.get_rng_state() reads the random state"),
-    torch.set_rng_state: (_STATE, "torch.set_rng_state() sets the random state"),
     torch.cuda.manual_seed: (_STATE, "torch.cuda.manual_seed() sets the random state"),
     torch.cuda.manual_seed_all: (_STATE, "torch.cuda.manual_seed_all() sets the random state"),
-    torch.random.fork_rng: (_STATE, "torch.random.fork_rng() saves the random state"),
     torch.from_numpy: ("numpy", "torch.from_numpy() makes a tensor of an array"),
     torch.autograd.grad: ("backward", "torch.autograd.grad() is called"),
     torch.autograd.backward: ("backward", "torch.autograd.backward() is called"),
     torch.save: ("unsupported-call", "torch.save() writes a file"),
     torch.load: ("unsupported-call", "torch.load() reads a file"),
-    torch.set_default_device: ("side-effect", "torch.set_default_device() changes the state of torch"),
-    torch.use_deterministic_algorithms: ("side-effect", "torch.use_deterministic_algorithms() changes the state of torch"),
     torch.set_flush_denormal: ("side-effect", "torch.set_flush_denormal() changes the state of torch"),
     torch.set_num_threads: ("side-effect", "torch.set_num_threads() changes the state of torch"),
     torch.set_printoptions: ("side-effect", "torch.set_printoptions() changes the state of torch"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..effects import DELETED
-from ..guards import GuardKind
+from ..guards import GuardKind, Predicate
 from ..source import AttrSource, ConstSource, DictAttrSource, Source
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .containers import SequenceVariable, TupleVariable
@@ -210,6 +210,21 @@ def _text_fact(name: str) -> Callable[[Any, Any], VariableTracker]:
     return fact
 
 
+_OF_USE = 1 << 19  # Py_TPFLAGS_VALID_VERSION_TAG
+
+
+def _layout_fact(name: str) -> Callable[[Any, Any], VariableTracker]:
+    """Python changes one of the flags as a class is used."""
+
+    def fact(tx: Interpreter, cls: type) -> VariableTracker:
+        if not cls.__flags__ & IMMUTABLE:
+            value = getattr(cls, name) | _OF_USE
+            tx.guard(GuardKind.CALLABLE, AttrSource(class_source(cls), name), Predicate(lambda found: found | _OF_USE == value, str(value)))
+        return tx.wrap_constant(getattr(cls, name))
+
+    return fact
+
+
 def _bases_fact(read: Callable[[Any, type], VariableTracker]) -> Callable[[Any, Any], VariableTracker]:
     def fact(tx: Interpreter, cls: type) -> VariableTracker:
         assume_bases(tx, cls)
@@ -224,6 +239,7 @@ _CLASS_FACTS: dict[str, Callable[[Any, Any], VariableTracker]] = {
     "__mro__": _bases_fact(lambda tx, cls: _class_tuple(tx, cls.__mro__)),
     "__bases__": _bases_fact(lambda tx, cls: _class_tuple(tx, cls.__bases__)),
     "__base__": _bases_fact(lambda tx, cls: tx.wrap_constant(cls.__base__)),
+    **{name: _layout_fact(name) for name in ("__flags__", "__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__")},
     "__dict__": _class_dict,
     "__annotations__": _annotations,
 }

@@ -73,7 +73,10 @@ _STATE = (
     torch.autocast_increment_nesting,
     torch.autocast_decrement_nesting,
     torch.clear_autocast_cache,
+    torch._C._set_deterministic_algorithms,
+    torch.set_anomaly_enabled,
     *(write for _, write in SETTINGS),
+    *(getattr(torch._C, name) for name in ("_set_fp32_precision_setter",) if hasattr(torch._C, name)),
 )
 torch_calls.RULES.update({function: changes_state(function) for function in _STATE})
 
@@ -99,7 +102,10 @@ torch_calls.RULES.update(
 )
 
 # What the code of torch's context managers asks, answered once and for all.
-_ASKED = (torch._C._get_privateuse1_backend_name, torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack)
+_ASKED = (
+    torch._C._accelerator_getAccelerator, torch._C._get_privateuse1_backend_name, torch._C._is_torch_function_mode_enabled,
+    torch._C._len_torch_dispatch_stack,
+)  # fmt: skip
 
 
 def _folded(function: Callable[..., Any]) -> torch_calls.Rule:
@@ -177,9 +183,32 @@ class _InferenceMethod(_NullMethod):
         return super().call(tx, args, kwargs)
 
 
+class OutsideInferenceVariable(NullContextVariable):
+    """`torch.inference_mode(False)` where that mode is off anyway: gradients are on."""
+
+    def __init__(self) -> None:
+        super().__init__(torch._C._InferenceMode)
+        self.before = False
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return _OutsideMethod(self, name) if name in ("__enter__", "__exit__") else super().get_attr(tx, name)
+
+
+class _OutsideMethod(_NullMethod):
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        context = self.context
+        assert isinstance(context, OutsideInferenceVariable)
+        if self.name == "__enter__":
+            context.before = torch.is_grad_enabled()
+        changes_state(torch._C._set_grad_enabled)(tx, [tx.wrap_constant(self.name == "__enter__" or context.before)], {})
+        return super().call(tx, args, kwargs)
+
+
 @rule(torch._C._InferenceMode)
 def _inference_mode(tx: Interpreter, enabled: VariableTracker | None = None) -> VariableTracker | None:
-    return InferenceModeVariable() if enabled is None or tx.truth(enabled) else None
+    if enabled is None or tx.truth(enabled):
+        return InferenceModeVariable()
+    return None if tx.trace.in_inference_mode or torch.is_inference_mode_enabled() else OutsideInferenceVariable()
 
 
 def _is_inference_mode(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -189,6 +218,13 @@ def _is_inference_mode(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableT
 
 
 torch_calls.RULES[torch.is_inference_mode_enabled] = _is_inference_mode
+
+
+@rule(torch.use_deterministic_algorithms)
+def _use_deterministic_algorithms(tx: Interpreter, mode: VariableTracker, *, warn_only: VariableTracker | None = None) -> VariableTracker:
+    """Without the setting of the peer's that goes with it."""
+    named = {"warn_only": warn_only or tx.wrap_constant(False)}
+    return changes_state(torch._C._set_deterministic_algorithms)(tx, [mode], named)  # type: ignore[return-value]
 
 
 @rule(torch.profiler.record_function)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import threading
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ def wrap_enum(tx: Interpreter, value: object, source: Source) -> VariableTracker
 def wrap_object(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
     """Handler, among the last: any object of a class written in Python. Its type is guarded, the rest when it is read."""
     cls = type(value)
-    if cls.__flags__ & (1 << 8) or issubclass(cls, BaseException):
+    if (cls.__flags__ & (1 << 8) and cls is not threading.local) or issubclass(cls, BaseException):
         return None
     tx.guard(GuardKind.TYPE_IS, source, cls)
     return UserObjectVariable(cls, value, source, wrap_base(tx, value, source))

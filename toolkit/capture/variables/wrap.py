@@ -60,6 +60,7 @@ def handlers() -> tuple[Handler, ...]:
         opaque,
         optimizers,
         overriding,
+        random_state,
         scans,
         scopes,
         stdlib,
