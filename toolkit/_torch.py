@@ -12,6 +12,7 @@ import math
 import operator
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ from torch.nn.attention.flex_attention import _ModificationType as KindOfMod
 from torch.utils._device import DeviceContext  # the torch function mode that a default device is
 from torch.utils._device import _device_constructors as device_constructors  # the functions that a default device means something to
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type  # operations below autograd, in Python
+from torch.utils._python_dispatch import _pop_mode_temporarily as without_inner_mode  # past the innermost of these modes
 from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod  # the integer functions SymInts are made of
 from torch.utils._sympy.value_ranges import ValueRanges
 from torch.utils.weak import WeakIdKeyDictionary  # keyed by the object itself: == of tensors is elementwise
@@ -104,13 +106,15 @@ def no_translation_validation() -> Iterator[None]:
 @contextlib.contextmanager
 def quiet_fakes() -> Iterator[None]:
     """torch logs a traceback when a fake kernel fails. The program then runs in eager, which raises what there is to raise; an event says
-    why."""
+    why. Nor do fakes warn that an `out=` is resized: eager, which then runs the program, does."""
     loggers = [logging.getLogger(f"torch.{name}") for name in ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "An output with one or more elements was resized")
+            yield
     finally:
         for logger, disabled in zip(loggers, before, strict=True):
             logger.disabled = disabled
@@ -541,4 +545,5 @@ __all__ = [
     "settle_structured_log",
     "spare_dynamo_import",
     "while_loop_op",
+    "without_inner_mode",
 ]

@@ -81,8 +81,22 @@ def test_an_index_out_of_range_raises_what_eager_raises(index):
                 f(x, i)
                 raised.append(None)
             except (IndexError, RuntimeError) as error:
-                raised.append(type(error))
-        assert raised[0] is raised[1], f"number {n}: {raised}"
+                raised.append((type(error), str(error)))
+        assert raised[0] == raised[1], f"number {n}: {raised}"
+
+
+def test_what_was_written_before_a_bad_index_stays_written_once():
+    def changes(x, y, i):
+        y.add_(1)
+        return x[i] * 2
+
+    states = []
+    for f in (changes, fuselab.compile(changes)):
+        x, y = torch.arange(3.0), torch.zeros(3)
+        with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 0 with size 3"):
+            f(x, y, torch.tensor([0, 5]))
+        states.append(y)
+    assert torch.equal(*states)
 
 
 def test_nothing_has_no_extreme():

@@ -47,6 +47,7 @@ def compile(
             call = _training(joint, compile_graph, retrace, again(gm, joint, names))
         else:
             call = _inference(joint, compile_graph, _weights(gm, len(examples)))
+    call = _in_eagers_words(call, gm.forward, len(names), joint.plan.inside)
     call = _unless_watched(call, gm.forward, len(names), joint.training)
     return (lambda *inputs: call(*inputs, *fetch(gm, names))) if names else call
 
@@ -59,6 +60,25 @@ def _unless_watched(call: Callable[..., Any], eager: Callable[..., Any], held: i
         if forward_ad._current_level >= 0 or (training and _torch.users_saved_tensor_hooks()):
             return flat(eager(*inputs[: len(inputs) - held]))
         return call(*inputs)
+
+    return checked
+
+
+def _in_eagers_words(call: Callable[..., Any], eager: Callable[..., Any], held: int, written: Sequence[int]) -> Callable[..., list[Any]]:
+    """`call`, but where a kernel met a bad index or a division by zero, the error that `eager` raises: it says which index, of which size.
+    What the graph itself has written by then is not written again."""
+
+    def checked(*inputs: Any) -> list[Any]:
+        try:
+            return call(*inputs)
+        except (IndexError, RuntimeError) as error:
+            if not hasattr(error, "kernel"):
+                raise
+            again = [x.clone() if i in written else x for i, x in enumerate(inputs[: len(inputs) - held])]
+            result = eager(*again)
+            if written:
+                raise
+            return flat(result)
 
     return checked
 

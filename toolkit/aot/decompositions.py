@@ -483,24 +483,25 @@ addr affine_grid_generator aminmax binary_cross_entropy binary_cross_entropy_bac
 channel_shuffle col2im cudnn_batch_norm_backward deg2rad diag_embed diagonal_backward dist dot elu elu_backward embedding_dense_backward
 eye floor_divide frac glu glu_backward grid_sampler_2d hann_window hardshrink hardsigmoid hardsigmoid_backward hardswish
 hardswish_backward hardtanh hardtanh_backward heaviside huber_loss huber_loss_backward im2col isin
-isneginf isposinf leaky_relu leaky_relu_backward linalg_cross linalg_vector_norm log_sigmoid_backward log_sigmoid_forward logaddexp
+isneginf isposinf leaky_relu leaky_relu_backward linalg_vector_norm log_sigmoid_backward log_sigmoid_forward logaddexp
 logaddexp2 logit logit_backward logspace logsumexp masked_fill mish mish_backward mse_loss mse_loss_backward
 multi_margin_loss multilabel_margin_loss_forward mv mvlgamma nan_to_num nansum native_dropout_backward native_group_norm_backward
 new_empty new_full nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward norm pixel_shuffle pixel_unshuffle rad2deg
 reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d renorm replication_pad1d
 replication_pad2d replication_pad3d roll rot90 sinc smooth_l1_loss smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward
 softplus softplus_backward softshrink special_entr special_xlog1py stack std std_mean take threshold trace tril
-tril_indices triu triu_indices unfold_backward upsample_bicubic2d upsample_linear1d upsample_trilinear3d vdot xlogy
+tril_indices triu triu_indices unfold_backward upsample_bicubic2d vdot xlogy
 """
 
 
-FULL_PRECISION = (
-    "linalg_cross grid_sampler_2d soft_margin_loss"  # float16 and bfloat16: whole, torch's rows round in other places than eager's kernels
-)
+def _declining(rule: Callable[..., Any], declines: Callable[[Tensor], bool]) -> Callable[..., Any]:
+    return lambda x, *args, **kwargs: NotImplemented if declines(x) else rule(x, *args, **kwargs)
 
 
-def _declining_low(rule: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x, *args, **kwargs: NotImplemented if x.dtype in LOW else rule(x, *args, **kwargs)
+KEPT_WHOLE: dict[str, Callable[[Tensor], bool]] = {  # torch's rows where these hold round elsewhere, or lose NaN, or are slower
+    "grid_sampler_2d": lambda x: x.dtype in LOW or x.device.type == "cpu",
+    "soft_margin_loss": lambda x: x.dtype in LOW,
+}
 
 
 WHOLE = (aten.gelu.default, aten.hardswish.default, aten.leaky_relu.default)  # epilogues of products with packed weights
@@ -517,7 +518,7 @@ def table() -> Table:
 def _rows() -> Table:
     packets = [getattr(aten, name) for name in TORCHS.split() if hasattr(aten, name)]
     found = {op: rule for op, rule in get_decompositions(packets).items() if not op._schema.is_mutable and "out" not in op._overloadname}
-    found |= {op: _declining_low(rule) for op, rule in found.items() if op._opname in FULL_PRECISION.split()}
+    found |= {op: _declining(rule, KEPT_WHOLE[op._opname]) for op, rule in found.items() if op._opname in KEPT_WHOLE}
     return found | OURS | distances.ROWS
 
 

@@ -1,4 +1,4 @@
-"""Decompositions of distances between rows, of a trilinear form, and of sampling volumes at given places."""
+"""Decompositions of distances between rows, of a trilinear form, of cross products, and of sampling volumes at given places."""
 
 from __future__ import annotations
 
@@ -80,6 +80,17 @@ def _place(x: Tensor, n: int, padding: int, align: bool) -> Tensor:
     return aten.clamp(at, 0, n - 1)
 
 
+def cross(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """xₖ yₗ - xₗ yₖ; eager's kernels round the second product and not the first, as `addcmul` does."""
+    if x.dtype.is_complex or x.dtype is not y.dtype or x.dtype in (torch.float16, torch.bfloat16):
+        return NotImplemented
+    x, y = torch.broadcast_tensors(x, y)
+    (x_next, y_next), (x_last, y_last) = ([aten.roll(v, [k], [dim]) for v in (x, y)] for k in (-1, -2))
+    if not x.dtype.is_floating_point:
+        return x_next * y_last - x_last * y_next
+    return aten.addcmul(aten.neg(x_last * y_next), x_next, y_last)
+
+
 def grid_sampler_3d(x: Tensor, grid: Tensor, interpolation: int, padding: int, align: bool) -> Tensor:
     """(N, C, D, H, W) at (N, d, h, w, 3): the eight neighbours, or the nearest element."""
     if x.numel() == 0 or grid.numel() == 0 or x.dtype in (torch.float16, torch.bfloat16):
@@ -127,5 +138,6 @@ ROWS: dict[Any, Callable[..., Any]] = {
     aten._pdist_forward.default: pdist,
     aten._trilinear.default: trilinear,
     aten.grid_sampler_3d.default: grid_sampler_3d,
+    aten.linalg_cross.default: cross,
     aten.embedding_renorm.default: embedding_renorm,
 }

@@ -22,6 +22,8 @@ from .._torch import FakeTensor, free_unbacked_symbols
 from ..errors import CannotTrace
 from . import strides
 
+aten = torch.ops.aten
+
 # -- the plan ---------------------------------------------------------------------------------------------------------
 
 
@@ -276,10 +278,10 @@ def unwrapped(wrapper: torch.Tensor) -> torch.Tensor:
 
 
 class Planner:
-    """Makes the Plan of one traced graph. `node_of` gives the node of an unwrapped value."""
+    """Makes the Plan of one traced graph. `node_of` gives the node of an unwrapped value; `seen` (Overlaps) watched the trace."""
 
-    def __init__(self, inputs: Sequence[Input], node_of: Callable[[Any], Any], strides_of: Callable[[torch.Tensor], Any]) -> None:
-        self.inputs, self.node_of, self.strides_of = inputs, node_of, strides_of
+    def __init__(self, inputs: Sequence[Input], node_of: Callable[[Any], Any], seen: Any) -> None:
+        self.inputs, self.node_of, self.seen = inputs, node_of, seen
         self.plan = Plan()
         self.by_storage = {i.storage: i for i in inputs}
         self.detached: set[Node] = set()  # where outputs were detached: to eager that is a tensor of its own, whose views know it
@@ -335,12 +337,26 @@ class Planner:
                 return Given(i.index)
             return ViewOf(Given(i.index), self._replay(o, self.final[i.index]))
         if len(families[storage_key(o)]) == 1:
-            return Value(self.plan.value(self.node_of(self._laid_out(o)), o))
+            return self._fresh(o)
         return self._relative(o, families[storage_key(o)])
 
-    def _laid_out(self, o: torch.Tensor) -> torch.Tensor:
-        """The value of `o`, with its strides: a new value that was written into it may have others."""
-        value, wanted = unwrapped(o), self.strides_of(o)
+    def _fresh(self, o: torch.Tensor) -> Output:
+        """A tensor with memory of its own; the graph gives the memory, so a conjugate or a negative that eager leaves to be computed later
+        is marked as one outside."""
+        memory, marks = o, []
+        for marked, mark in zip(self.seen.marks_of(o), (aten._conj.default, aten._neg_view.default), strict=True):
+            if marked:
+                memory = mark(memory)
+                marks.append((mark, (), {}))
+        laid_out = self._laid_out(memory, o)
+        if marks and not strides.same(laid_out, self.seen.strides_of(o)):
+            raise CannotTrace("an output is a conjugate or a negative to be computed later, with gaps in its memory")
+        value = Value(self.plan.value(self.node_of(laid_out), memory))
+        return ViewOf(value, Replay(tuple(marks), True)) if marks else value
+
+    def _laid_out(self, memory: torch.Tensor, o: torch.Tensor) -> torch.Tensor:
+        """The value of `memory`, with the strides of `o`: a new value that was written into it may have others."""
+        value, wanted = unwrapped(memory), self.seen.strides_of(o)
         known = wanted is not None and value.layout is torch.strided and not free_unbacked_symbols(value)
         return strides.turned(value, [wanted]) if known else value
 
@@ -360,7 +376,7 @@ class Planner:
         path = view_path(self._now(o), root)
         if path is None:
             raise CannotTrace("an output shares memory with another tensor in a way that views do not explain")
-        detached = [n for n in path if n.target is torch.ops.aten.detach.default]
+        detached = [n for n in path if n.target is aten.detach.default]
         if o.grad_fn is not None and detached:
             raise CannotTrace("an output was detached from the tensor whose memory it shares, and then got a history of its own")
         if any(n in self.detached for n in detached):

@@ -96,7 +96,7 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
             with recorder, replaced(gm, attributes, arguments[held:]), Substituting():
                 overlaps = Overlaps()
                 outputs = _interpret(gm, arguments[:held], line, overlaps)
-                plan = Planner(inputs, recorder.node_of, overlaps.strides_of).make(outputs)
+                plan = Planner(inputs, recorder.node_of, overlaps).make(outputs)
             joint = Joint(None, plan, list(examples))  # type: ignore[arg-type]
             as_inputs = gm.meta.get("gradients_as_inputs", False)
             gradients = _backward(joint, inputs, recorder, line, layouts, as_inputs) if any(plan.differentiable) else []
@@ -180,7 +180,7 @@ def _interpret(gm: GraphModule, arguments: Sequence[Any], line: _Line, overlaps:
             return flat(torch.fx.node.map_arg(node.args[0], env.__getitem__))
         else:
             env[node] = _call(gm, node, env, overlaps)
-            overlaps.note(node.target, env[node], torch.fx.node.map_arg(node.args, env.__getitem__))
+            overlaps.note(node.target, env[node], torch.fx.node.map_arg(node.args, env.__getitem__), node.meta.get("example_value"))
         for dead in last.get(node, ()):
             del env[dead]
     raise CannotTrace("a graph without an output")

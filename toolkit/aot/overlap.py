@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .. import shapes
-from .._torch import WeakIdKeyDictionary, free_unbacked_symbols
+from .._torch import WeakIdKeyDictionary, free_unbacked_symbols, without_inner_mode
 from ..errors import CannotTrace
 from .functionalize import storage_key, unwrapped
 from .strides import repeats, same, turned
@@ -29,6 +29,7 @@ class Overlaps:
     def __init__(self) -> None:
         self._windows: Any = WeakIdKeyDictionary()  # views of tensors with a dimension of stride 0
         self._strides: Any = WeakIdKeyDictionary()  # eager's: what is written into a tensor does not change them
+        self._marks: Any = WeakIdKeyDictionary()
         self._into: list[tuple[torch.Tensor, torch.Size]] = []
         self._written: list[tuple[torch.Tensor, tuple[Any, ...]]] = []
 
@@ -36,6 +37,8 @@ class Overlaps:
         """Raises CannotTrace if the call writes where elements share memory."""
         sources = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         self._into = [(t, t.shape) for t in tree_leaves(kwargs.get("out")) if isinstance(t, torch.Tensor)]
+        if self._into and callable(target):
+            _refuse_other_dtype(target, args, kwargs)
         self._written = []
         for written in _written(_name(target), args, kwargs):
             self._written.append((written, written.stride()))
@@ -51,8 +54,15 @@ class Overlaps:
         """Eager's strides of a tensor that a call gave."""
         return self._strides.get(t)
 
-    def note(self, target: Any, result: Any, args: tuple[Any, ...]) -> None:
-        """After a call: what its result is. A view of a tensor whose elements share memory is a window on them."""
+    def marks_of(self, t: torch.Tensor) -> tuple[bool, bool]:
+        """Whether eager would leave the conjugate, the negative that a call gave to be computed later."""
+        return self._marks.get(t, (False, False))
+
+    def note(self, target: Any, result: Any, args: tuple[Any, ...], example: Any) -> None:
+        """After a call: what its result is, for which capture has noted `example`. A view of a tensor whose elements share memory is a
+        window on them."""
+        if isinstance(example, torch.Tensor) and (example.is_conj() or example.is_neg()):
+            self._marks[result] = example.is_conj(), example.is_neg()
         if any(unwrapped(t).shape != shape for t, shape in self._into):
             raise CannotTrace("a tensor given as out= gets another shape")
         for t, stride in self._written:
@@ -64,6 +74,20 @@ class Overlaps:
         for t in tree_leaves(result) if odd else ():
             if isinstance(t, torch.Tensor) and any(t is not o and storage_key(t) == storage_key(o) for o in odd):
                 self._windows[t] = True
+
+
+def _refuse_other_dtype(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Many of eager's kernels take an `out=` of no dtype but the result's, and some compute in that of `out=`; fake ones do neither."""
+    args, kwargs = tree_map_only(torch.Tensor, unwrapped, (args, kwargs))
+    out = kwargs.pop("out")
+    try:
+        with without_inner_mode():  # the recorder
+            result = target(*args, **kwargs)
+    except Exception:  # the call itself will say so
+        return
+    for made, given in zip(tree_leaves(result), tree_leaves(out), strict=False):
+        if isinstance(made, torch.Tensor) and isinstance(given, torch.Tensor) and made.dtype is not given.dtype:
+            raise CannotTrace("a tensor given as out= has another dtype than the result")
 
 
 def _keep_strides(written: torch.Tensor, stride: tuple[Any, ...]) -> None:

@@ -32,33 +32,36 @@ FILTERS = {"bilinear": (_triangle, 2), "bicubic": (_cubic, 4)}  # filter, its wi
 
 
 @cache
-def windows(source: int, target: int, scale: float, kind: str, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """(first source of each target, weights of the sources from there on: rows padded with zeros), in the arithmetic of `dtype`."""
+def windows(source: int, target: int, scale: float, kind: str, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    """(first source of each target, how many sources it has, their weights: rows padded with zeros), in the arithmetic of `dtype`."""
     shape, width = FILTERS[kind]
-    support, squeeze = (width / 2 * scale, 1 / scale) if scale >= 1 else (width / 2, 1.0)
-    centre = scale * (torch.arange(target).to(dtype) + 0.5)
+    step = torch.tensor(scale, dtype=dtype)
+    support, squeeze = (width / 2 * step, 1 / step) if scale >= 1 else (width / 2, 1.0)
+    centre = step * (torch.arange(target).to(dtype) + 0.5)
     first = (centre - support + 0.5).to(torch.int64).clamp(min=0)
     count = (centre + support + 0.5).to(torch.int64).clamp(max=source) - first
     steps = torch.arange(max(int(count.max()), 1))
     weights = shape((steps + first[:, None] - centre[:, None] + 0.5) * squeeze)
     weights = torch.where(steps < count[:, None], weights, 0)
     total = weights.sum(1, keepdim=True)
-    return first, weights / torch.where(total == 0, 1, total)
+    return first, count, weights / torch.where(total == 0, 1, total)
 
 
 def _along(b: Builder, x: TensorBox, dim: int, target: int, scale: float, kind: str) -> TensorBox:
     """`x` resampled in one dimension."""
     source = int(x.size[dim])
-    firsts, weights = windows(source, target, scale, kind, x.dtype)
-    first, weight = b.constant(firsts, "first").loader(), b.constant(weights, "weights").loader()
+    tables = windows(source, target, scale, kind, x.dtype)
+    first, count, weight = (b.constant(t, name).loader() for t, name in zip(tables, ("first", "count", "weights"), strict=True))
     b.realize(x)
-    load, length = x.loader(), sympy.Integer(weights.shape[1])
+    load, length = x.loader(), sympy.Integer(tables[2].shape[1])
 
     def inner(index: Index, rindex: Index) -> Value:
         i, j = index[dim], rindex[0]
         at = ops.minimum(ops.add(first((i,)), ops.index_expr(j, torch.int64)), ops.constant(source - 1, torch.int64))
         place = ops.indirect_indexing(at, x.size[dim], False)
-        return ops.mul(load((*index[:dim], place, *index[dim + 1 :])), weight((i, j)))
+        part = ops.mul(load((*index[:dim], place, *index[dim + 1 :])), weight((i, j)))
+        inside = ops.lt(ops.index_expr(j, torch.int64), count((i,)))
+        return ops.where(inside, part, ops.constant(0, x.dtype))  # an infinity past the window counts for nothing
 
     size = (*x.size[:dim], sympy.Integer(target), *x.size[dim + 1 :])
     return b.reduction("sum", inner, size, (length,), x.dtype, x.dtype, (x,))

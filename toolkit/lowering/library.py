@@ -38,6 +38,7 @@ FAMILIES = {  # reason -> names of ATen ops
     RANDOM: """rand randn randint randperm rand_like randn_like randint_like normal normal_functional bernoulli multinomial uniform
         exponential cauchy geometric log_normal native_dropout rrelu_with_noise_functional poisson binomial _standard_gamma
         _sample_dirichlet""",
+    "sampling of images (vectorised)": "grid_sampler_2d grid_sampler_2d_backward",
     BAGS: "_embedding_bag _embedding_bag_forward_only",
     PACKED: "mkldnn::_convolution_pointwise mkldnn::_convolution_transpose_pointwise mkldnn::_linear_pointwise mkl::_mkl_linear",
     PACKING: """mkldnn::_reorder_convolution_weight mkldnn::_reorder_convolution_transpose_weight mkldnn::_reorder_linear_weight

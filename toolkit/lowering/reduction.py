@@ -11,12 +11,12 @@ import torch
 
 from ..loops.ir import TensorBox
 from ..loops.layout import ONE, ZERO, Expr, product
-from ..loops.ops import Index, ops
+from ..loops.ops import Index, Value, ops
 from .build import Builder
 from .pointwise import clone
 from .promotion import cast, compute_dtype, elementwise, full, is_float
 from .table import Declined, lowers
-from .view import reshaped, wrapped
+from .view import narrowed, reshaped, wrapped
 
 
 def axes(x: TensorBox, dim: Any) -> list[int]:
@@ -234,19 +234,38 @@ def std(b: Builder, x: TensorBox, dim: Any = None, unbiased: bool = True, keepdi
     return cast(b, elementwise(b, ops.sqrt, (spread,), spread.dtype), x.dtype)
 
 
+def spread_and_centre(b: Builder, x: TensorBox, dim: Any, correction: Any, keepdim: bool) -> tuple[TensorBox, TensorBox]:
+    """(variance, mean) as eager's running mean has them: an infinity makes it NaN at the next element, so only the last may be one. Norms,
+    which these may be a part of, do without."""
+    spread, centre = moments(b, x, dim, correction, keepdim)
+    dims, whole = axes(x, dim), b.node.meta.get("part_of")  # type: ignore[union-attr]
+    if not dims or not all(x.size[d].is_positive for d in dims) or (whole is not None and whole._opname != "std_mean"):
+        return spread, centre
+    last = x
+    for d in dims:
+        last = narrowed(last, d, x.size[d] - 1, ONE)
+    last = reshaped(cast(b, last, centre.dtype), centre.size)
+
+    def value(mean: Value, end: Value) -> Value:
+        lost = ops.logical_and(ops.isinf(mean), ops.ne(end, mean))
+        return ops.where(lost, ops.constant(math.nan, centre.dtype), mean)
+
+    return spread, elementwise(b, value, (centre, last), centre.dtype)
+
+
 @lowers("var_mean.default", "var_mean.dim", "var_mean.correction")
 def var_mean(b: Builder, x: TensorBox, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Any:
     if not is_float(x.dtype):
         return NotImplemented
     dim, correction = _dims_and_correction(dim, correction, unbiased)
-    return tuple(cast(b, v, x.dtype) for v in moments(b, x, dim, correction, keepdim))
+    return tuple(cast(b, v, x.dtype) for v in spread_and_centre(b, x, dim, correction, keepdim))
 
 
 @lowers("std_mean.correction")
 def std_mean(b: Builder, x: TensorBox, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     if not is_float(x.dtype):
         return NotImplemented
-    spread, centre = moments(b, x, dim, correction, keepdim)
+    spread, centre = spread_and_centre(b, x, dim, correction, keepdim)
     return cast(b, elementwise(b, ops.sqrt, (spread,), spread.dtype), x.dtype), cast(b, centre, x.dtype)
 
 

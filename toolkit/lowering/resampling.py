@@ -1,4 +1,4 @@
-"""Upsampling: nearest (whole factors by index arithmetic, others by eager's formula in float32) and bilinear."""
+"""Upsampling: nearest (whole factors by index arithmetic, others by eager's formula in float32) and linear."""
 
 from __future__ import annotations
 
@@ -15,29 +15,26 @@ from .build import Builder, exprs
 from .promotion import cast, compute_dtype, is_float
 from .table import lowers
 
-PLACE = torch.float32  # eager computes positions in it
-
-
-def number(value: float) -> Value:
-    return ops.constant(value, PLACE)
-
 
 class Axis:
-    """One resampled dimension of `source` elements, `target` in the result; `scale` is the factor the caller gave, or None."""
+    """One resampled dimension of `source` elements, `target` in the result; `scale` is the factor the caller gave, or None. Places are
+    computed in `dtype`."""
 
-    def __init__(self, source: Expr, target: Expr, scale: float | None, align_corners: bool = False) -> None:
-        self.source, self.target, self.scale, self.align = source, target, scale, align_corners
+    def __init__(
+        self, source: Expr, target: Expr, scale: float | None, align_corners: bool = False, dtype: torch.dtype = torch.float32
+    ) -> None:
+        self.source, self.target, self.scale, self.align, self.dtype = source, target, scale, align_corners, dtype
 
     def ratio(self) -> Value:
         """Source steps for a target step."""
         if self.align:
-            span, steps = ops.index_expr(self.source - 1, PLACE), self.target - 1
-            return number(0.0) if steps == 0 else ops.truediv(span, ops.index_expr(steps, PLACE))
+            span, steps = ops.index_expr(self.source - 1, self.dtype), self.target - 1
+            return self._number(0.0) if steps == 0 else ops.truediv(span, ops.index_expr(steps, self.dtype))
         if self.scale is not None and self.scale > 0:
-            return number(torch.tensor(1 / self.scale, dtype=PLACE).item())
+            return self._number(torch.tensor(1 / self.scale, dtype=self.dtype).item())
         if self.source.is_number and self.target.is_number:
-            return number((torch.tensor(int(self.source), dtype=PLACE) / int(self.target)).item())
-        return ops.truediv(ops.index_expr(self.source, PLACE), ops.index_expr(self.target, PLACE))
+            return self._number((torch.tensor(int(self.source), dtype=self.dtype) / int(self.target)).item())
+        return ops.truediv(ops.index_expr(self.source, self.dtype), ops.index_expr(self.target, self.dtype))
 
     def factor(self) -> Expr | None:
         """The whole number of copies of each element, if it is one: then source = index // factor whatever the rounding."""
@@ -50,20 +47,24 @@ class Axis:
         factor = self.factor()
         if factor is not None:
             return floordiv(i, factor)
-        place = ops.index_expr(i, PLACE)
-        place = ops.mul(ops.add(place, number(0.5)) if exact else place, self.ratio())
-        return self._index(ops.minimum(ops.to_dtype(place, torch.int32, PLACE), self._last()))
+        place = ops.index_expr(i, self.dtype)
+        place = ops.mul(ops.add(place, self._number(0.5)) if exact else place, self.ratio())
+        return self._index(ops.minimum(ops.to_dtype(place, torch.int32, self.dtype), self._last()))
 
     def linear(self, i: Expr) -> tuple[Expr, Expr, Value]:
         """The two sources and the weight of the second."""
-        place = ops.index_expr(i, PLACE)
+        place = ops.index_expr(i, self.dtype)
         if self.align:
             place = ops.mul(place, self.ratio())
         else:
-            place = ops.maximum(ops.sub(ops.mul(ops.add(place, number(0.5)), self.ratio()), number(0.5)), number(0.0))
-        low = ops.minimum(ops.to_dtype(place, torch.int32, PLACE), self._last())
+            place = ops.fma(ops.add(place, self._number(0.5)), self.ratio(), self._number(-0.5))
+            place = ops.maximum(place, self._number(0.0))
+        low = ops.minimum(ops.to_dtype(place, torch.int32, self.dtype), self._last())
         high = ops.minimum(ops.add(low, ops.constant(1, torch.int32)), self._last())
-        return self._index(low), self._index(high), ops.sub(place, ops.to_dtype(low, PLACE, torch.int32))
+        return self._index(low), self._index(high), ops.sub(place, ops.to_dtype(low, self.dtype, torch.int32))
+
+    def _number(self, value: float) -> Value:
+        return ops.constant(value, self.dtype)
 
     def _last(self) -> Value:
         return ops.index_expr(self.source - 1, torch.int32)
@@ -92,26 +93,31 @@ for _n in (1, 2, 3):
     lowers(f"_upsample_nearest_exact{_n}d.default")(_nearest(_n, True))
 
 
-@lowers("upsample_bilinear2d.default")
-def upsample_bilinear2d(
-    b: Builder, x: TensorBox, output: Sequence[Any], align_corners: bool, scale_h: float | None = None, scale_w: float | None = None
-) -> Any:
-    if not is_float(x.dtype) or x.dtype is torch.float64:
-        return NotImplemented
-    size, dtype = (*x.size[:2], *exprs(output)), compute_dtype(x.dtype)
-    b.realize(x)
-    load = cast(b, x, dtype).loader()
-    rows, columns = Axis(x.size[2], size[2], scale_h, align_corners), Axis(x.size[3], size[3], scale_w, align_corners)
+def _linear(n: int) -> Callable[..., Any]:
+    def rule(b: Builder, x: TensorBox, output: Sequence[Any], align_corners: bool, *scales: float | None) -> Any:
+        """Two neighbours in each dimension, mixed in the last one first, as eager does."""
+        if not is_float(x.dtype):
+            return NotImplemented
+        size, dtype = (*x.size[:2], *exprs(output)), compute_dtype(x.dtype)
+        b.realize(x)
+        load = cast(b, x, dtype).loader()
+        given = (*scales, *[None] * n)
+        axes = [Axis(s, t, f, align_corners, dtype) for s, t, f in zip(x.size[2:], size[2:], given[:n], strict=True)]
 
-    def mixed(a: Value, c: Value, part: Value) -> Value:
-        return ops.add(ops.mul(a, ops.sub(number(1.0), part)), ops.mul(c, part))
+        def mixed(at: tuple[Expr, ...], rest: Sequence[tuple[Expr, Expr, Value]]) -> Value:
+            if not rest:
+                return load(at)
+            low, high, part = rest[0]
+            other = ops.sub(ops.constant(1.0, dtype), part)
+            return ops.fma(mixed((*at, low), rest[1:]), other, ops.mul(mixed((*at, high), rest[1:]), part))
 
-    def inner(index: Index) -> Value:
-        n, c, i, j = index
-        top, bottom, down = rows.linear(i)
-        left, right, across = columns.linear(j)
-        upper = mixed(load((n, c, top, left)), load((n, c, top, right)), across)
-        lower = mixed(load((n, c, bottom, left)), load((n, c, bottom, right)), across)
-        return mixed(upper, lower, down)
+        def inner(index: Index) -> Value:
+            return mixed(tuple(index[:2]), [a.linear(i) for a, i in zip(axes, index[2:], strict=True)])
 
-    return cast(b, b.pointwise(inner, size, dtype, (x,), work=20, heavy=True), x.dtype)
+        return cast(b, b.pointwise(inner, size, dtype, (x,), work=5 * 2**n, heavy=True), x.dtype)
+
+    return rule
+
+
+for _n, _name in ((1, "linear1d"), (2, "bilinear2d"), (3, "trilinear3d")):
+    lowers(f"upsample_{_name}.default")(_linear(_n))

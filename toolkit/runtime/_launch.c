@@ -4,7 +4,7 @@
  *
  * launcher(address, pointers, sizes, name, owner) -> callable. Called with `pointers` tensors (anything with data_ptr(), or an address as an
  * int) and then `sizes` ints, it calls  const char* kernel(void* const* p, const int64_t* n)  without the GIL. The kernel's result is null,
- * or a message: IndexError if it begins with "index" or "Target", else RuntimeError. `owner` is kept alive: the library that the address lies in.
+ * or a message: IndexError if it begins with "index" or "Target", else RuntimeError; the error's attribute `kernel` is the name. `owner` is kept alive: the library that the address lies in.
  *
  * Fire: launches a compiled GPU kernel, which has one dimension of blocks, through cuLaunchKernel.
  * fire(cuLaunchKernel, function, kinds, threads, shared, name, owner) -> callable(blocks, stream, *arguments) -> CUresult as an int.
@@ -55,7 +55,10 @@ static PyObject *run(Launcher *self, PyObject *const *args, void **p, int64_t *n
     Py_END_ALLOW_THREADS
     if (message == NULL) Py_RETURN_NONE;
     const int index = strncmp(message, "index", 5) == 0 || strncmp(message, "Target", 6) == 0;
-    PyErr_SetString(index ? PyExc_IndexError : PyExc_RuntimeError, message);
+    PyObject *error = PyObject_CallFunction(index ? PyExc_IndexError : PyExc_RuntimeError, "s", message);
+    if (error == NULL) return NULL;
+    if (PyObject_SetAttrString(error, "kernel", self->name) == 0) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
     return NULL;
 }
 

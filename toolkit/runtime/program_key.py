@@ -47,7 +47,8 @@ def _node(node: fx.Node, gm: fx.GraphModule) -> str:
     origin = node.meta.get("origin")
     lines = "" if origin is None else " ".join(f"{w} {w.text}" for w in trail.lines([origin]))
     about = _constant(gm, str(node.target)) if node.op == "get_attr" else _value(node.meta.get("val"))
-    return f"{node.name} {node.op} {_target(node)} {_text((node.args, node.kwargs))} {about} # {lines}"
+    whole = node.meta.get("part_of") or ""
+    return f"{node.name} {node.op} {_target(node)} {_text((node.args, node.kwargs))} {about} {whole} # {lines}"
 
 
 def _target(node: fx.Node) -> str:

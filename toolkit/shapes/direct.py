@@ -70,6 +70,8 @@ def direct(mode: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
                 or a._has_symbolic_sizes_strides
                 or a.fake_mode is not mode
                 or (device is not None and a.fake_device != device)
+                or a.is_neg()
+                or a.is_conj()
             ):
                 return NotImplemented
             device, a = a.fake_device, _meta_of(a)  # noqa: PLW2901
