@@ -120,6 +120,14 @@ class Emitter:
         self.emit("LOAD_FAST", name)
         self.emit("DELETE_FAST", name)
 
+    def take_cell(self, name: str) -> None:
+        """Push the cell `name`; its place is empty after."""
+        if VERSION >= (3, 12):
+            self.emit("LOAD_FAST_AND_CLEAR", name)
+            return
+        self.load_closure(name)
+        self.emit("DELETE_FAST", name)
+
     def store_fast(self, name: str) -> None:
         self.emit("STORE_FAST", name)
 

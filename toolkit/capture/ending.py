@@ -25,6 +25,7 @@ from .state import TorchState
 from .variables.base import LazyVariable, VariableTracker
 from .variables.constant import NULL
 from .variables.exceptions import HandledBefore
+from .variables.methods import BuiltinMethodVariable
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -77,11 +78,23 @@ class Ending:
         if handled is not None:
             self.emit.load_fast(handled.error)
             self.emit.push_handled()
-        for value in operands:
-            self.out.value(value)
+        self._push(operands)
         leaves = instruction.opname in LEAVES and instruction.handler is None
         self._let_go(homes, [] if leaves else [*slots, *peeked])
         GoingOn(tx, self.emit, self.out, slots, peeked, homes, held, handled is not None, self.trace.resumes).run(instruction)
+
+    def _push(self, operands: list[VariableTracker]) -> None:
+        """A method of a built-in type goes as CPython's own LOAD_ATTR leaves it: the function of the class, then the object."""
+        rest = list(operands)
+        while rest:
+            value = rest.pop(0)
+            method, beside = (rest[0] if rest else None, value) if value is NULL else (value, rest[0] if rest else None)
+            function = method.function() if beside is NULL and isinstance(method, BuiltinMethodVariable) else None
+            if function is not None and isinstance(method, BuiltinMethodVariable):
+                rest.pop(0)
+                self.out.load_object(function)
+                value = method.receiver
+            self.out.value(value)
 
     def _refuse_inside_blocks(self) -> None:
         """In the trace such a block decides what operations become; for what runs outside, it must be entered for real."""

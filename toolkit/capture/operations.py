@@ -168,7 +168,7 @@ class Operations:
             self._no_operator(op, left, right)
         return answer
 
-    def fold(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> VariableTracker:
+    def fold(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> VariableTracker:
         """A pure function of Python values, run now; what it raises, the traced program raises."""
         try:
             value = function(*args, **kwargs)

@@ -2,7 +2,8 @@
 
 `resume(code, at, ...)` builds a function whose body is what the original may still run from instruction `at` on, with its
 handlers, loops and source positions. It takes the values that are on the stack there, bottom first, then the locals that are
-still needed; the original's cells come by closure, under their names. It needs no re-entry of `with` or `try`: an `__exit__`
+still needed; the original's cells come by closure. Its own ones become cells of the function's own again, so that an empty one is a local
+variable without a value, as in the original. It needs no re-entry of `with` or `try`: an `__exit__`
 or an iterator is a stack value like any other, and exception regions come with the instructions.
 
 Tracebacks show the original's file, name and lines; `original_of` and `co_qualname` tell. Resuming inside such a function goes
@@ -24,6 +25,7 @@ from .liveness import Liveness, first_argument, hidden_cells, liveness, looks_at
 from .words import words_for
 
 _NOT_INHERITED = 0x4 | 0x8 | 0x4000000  # CO_VARARGS, CO_VARKEYWORDS, CO_HAS_DOCSTRING
+OWN = " of its own"  # in the closure of a resume function: a cell that the original makes
 _GENERATOR = 0x20 | 0x80 | 0x200
 
 
@@ -57,7 +59,8 @@ class Resume:
 
     @property
     def freevars(self) -> tuple[str, ...]:
-        return self.code.co_freevars
+        """Names in the original of the cells in its closure."""
+        return tuple(n.removesuffix(OWN) for n in self.code.co_freevars)
 
     @property
     def locals(self) -> tuple[str, ...]:
@@ -205,7 +208,12 @@ def _build(original: _Original, shape: _Shape) -> Resume:
     arguments = _arguments(original, shape)
     emitter = Emitter(positions=start.positions)
     stands_still = bool(body.flags & _GENERATOR)
-    emitter.prologue(freevars, generator=stands_still)
+    own = [n for n in freevars if n in body.cellvars]
+    given = tuple(n + OWN if n in own else n for n in freevars)
+    emitter.prologue(given, own, generator=stands_still)
+    for name in own:
+        emitter.take_cell(name + OWN)
+        emitter.store_fast(name)
     for index in range(shape.depth):
         if index in shape.nulls:
             emitter.push_null()
@@ -232,7 +240,8 @@ def _build(original: _Original, shape: _Shape) -> Resume:
             body.flags & ~_NOT_INHERITED,
             argcount=len(arguments),
             varnames=tuple(a.parameter for a in arguments),
-            freevars=freevars,
+            cellvars=tuple(own),
+            freevars=given,
             consts=(None,),
         )
     )

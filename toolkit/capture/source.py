@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from .resume import OWN
+
 Step = tuple[str, object]  # (name of an accessor of the guard program, its operand)
 
 
@@ -138,7 +140,7 @@ class CellSource(Root):
     name: str
 
     def text(self) -> str:
-        return self.name
+        return self.name.removesuffix(OWN)
 
     def get(self, value: Any) -> Any:
         return value.closure[value.code.co_freevars.index(self.name)].cell_contents

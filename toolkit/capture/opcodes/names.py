@@ -69,7 +69,7 @@ class NameOpcodes(Family):
             self.locals[i.argval] = value
 
     def DELETE_FAST(self, i: Instruction) -> None:
-        if self.locals.pop(i.argval, None) is None:
+        if self.locals.pop(i.argval, None) is None and i.argval not in self.cells:
             self.raise_error(UnboundLocalError, f"cannot access local variable '{i.argval}' where it is not associated with a value")
 
     # -- cells ------------------------------------------------------------------------------------------------------------

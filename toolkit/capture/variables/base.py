@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..breaks import BreakGraph
+from ..words import class_name
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -132,6 +133,9 @@ class VariableTracker:
 
     def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
         """`item in self` (a constant, or a tensor of bool for tensors). Default: iterate and compare."""
+        kind = self.python_type()
+        if self.is_constant() and not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+            tx.raise_error(TypeError, f"argument of type '{class_name(kind)}' is not iterable")
         for member in self.each(tx):
             if member is item or tx.truth(tx.compare("==", member, item)):
                 return tx.wrap_constant(True)

@@ -233,7 +233,7 @@ def _reversed(tx: Interpreter, value: VariableTracker) -> VariableTracker:
 
 @rule(sorted)
 def _sorted(
-    tx: Interpreter, value: VariableTracker, key: VariableTracker | None = None, reverse: VariableTracker | None = None
+    tx: Interpreter, value: VariableTracker, *, key: VariableTracker | None = None, reverse: VariableTracker | None = None
 ) -> VariableTracker:
     return ListVariable(sorted_values(tx, tx.unpack(value), key, reverse))
 
@@ -263,6 +263,8 @@ RULES[all] = _until(False)
 @rule(sum)
 def _sum(tx: Interpreter, value: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
     total, items = start if start is not None else tx.wrap_constant(0), tx.unpack(value)
+    if total.python_type() in (str, bytes, bytearray):
+        tx.fold(sum, (), total.python_type()())  # refuses them
     if total.is_constant() and isinstance(total.constant(), int | float | complex):  # `sum` carries the rounding errors of floats along
         known = list(itertools.takewhile(lambda v: v.is_constant(), items))
         total = tx.fold(sum, [v.constant() for v in known], total.constant())
@@ -278,9 +280,11 @@ def _extreme(op: str) -> Callable[..., VariableTracker]:
     def extreme(
         tx: Interpreter, *args: VariableTracker, key: VariableTracker | None = None, default: VariableTracker | None = None
     ) -> VariableTracker:
+        if not args or (len(args) > 1 and default is not None):
+            tx.fold(getattr(builtins, name), *([0] * len(args)), **({} if default is None else {"default": 0}))  # says what is wrong
         values = tx.unpack(args[0]) if len(args) == 1 else list(args)
         if not values:
-            return default if default is not None and len(args) == 1 else tx.fold(getattr(builtins, name), ())
+            return default if default is not None else tx.fold(getattr(builtins, name), ())
         ranks = values if none_given(key) else [tx.call(key, [v]) for v in values]  # type: ignore[arg-type]
         best = 0
         for n in range(1, len(values)):
@@ -322,6 +326,8 @@ def _abs(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
 @rule(round)
 def _round(tx: Interpreter, value: VariableTracker, digits: VariableTracker | None = None) -> VariableTracker | None:
     if value.is_constant():
+        return None
+    if not hasattr(value.python_type(), "__round__") and not _is_tensor(value):
         return None
     return value.call_method(tx, "round" if _is_tensor(value) else "__round__", [digits] if digits is not None else [], {})
 
@@ -425,6 +431,8 @@ def _delitem(tx: Interpreter, container: VariableTracker, key: VariableTracker) 
 
 @rule(operator.length_hint)
 def _length_hint(tx: Interpreter, value: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+    if value.python_type() in (int, float, complex, type(None)):  # nothing tells
+        return default if default is not None else tx.wrap_constant(0)
     return tx.length(value)
 
 

@@ -86,6 +86,8 @@ class ConstantVariable(VariableTracker):
         if name == "join" and len(args) == 1 and isinstance(self.value, (str, bytes)):
             from .containers import TupleVariable
 
+            if args[0].is_constant() and not hasattr(args[0].constant(), "__iter__"):
+                tx.raise_error(TypeError, "can only join an iterable")
             args = [TupleVariable(args[0].unpack(tx))]
         plain = shown if name == "format" and isinstance(self.value, str) else python_value
         try:
@@ -94,6 +96,9 @@ class ConstantVariable(VariableTracker):
             tx.break_graph(
                 "unsupported-operator", f"{name}() of a {type(self.value).__name__} with values that are not known while tracing"
             )
+        method = getattr(type(self.value), name, None)
+        if type(method) is types.MethodDescriptorType:  # not bound: errors name the class that has it
+            return tx.fold(method, self.value, *given, **named)
         return tx.fold(getattr(self.value, name), *given, **named)
 
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
@@ -111,7 +116,7 @@ class ConstantVariable(VariableTracker):
 
     def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
         if not item.is_constant():
-            return super().contains(tx, item)
+            return tx.break_graph("unsupported-operator", f"whether {item.describe()} is in {self.describe()} is asked")
         return tx.fold(lambda: item.constant() in self.value)
 
     def truth(self, tx: Interpreter) -> bool:

@@ -46,6 +46,8 @@ def _number(kind: type, special: tuple[str, ...]) -> Any:
             return tx.fold(kind, value.constant(), *([base.constant()] if base is not None else []))
         if isinstance(value, SymbolicVariable):
             return _symbolic_number(tx, kind, value)
+        if not hasattr(value.python_type(), f"__{kind.__name__}__"):
+            return tx.break_graph("unsupported-call", f"{kind.__name__}() of {value.describe()} is called")
         return value.call_method(tx, f"__{kind.__name__}__", [], {})
 
     return convert
@@ -137,6 +139,8 @@ def _ordered_dict(tx: Interpreter, value: VariableTracker | None = None, /, **na
 def _default_dict(
     tx: Interpreter, factory: VariableTracker | None = None, value: VariableTracker | None = None, /, **named: VariableTracker
 ) -> VariableTracker:
+    if factory is not None and factory.python_type() in (int, float, str, tuple, list, dict, set):
+        tx.raise_error(TypeError, "first argument must be callable or None")
     made = DictVariable(kind=collections.defaultdict, factory=factory or tx.wrap_constant(None))
     made.method_update(tx, value, **named)
     return made
@@ -195,8 +199,8 @@ def _zip(tx: Interpreter, *iterables: VariableTracker, strict: VariableTracker |
 
 
 @rule(map)
-def _map(tx: Interpreter, function: VariableTracker, *iterables: VariableTracker) -> VariableTracker:
-    return MapVariable(function, [tx.iterate(v) for v in iterables])
+def _map(tx: Interpreter, function: VariableTracker, first: VariableTracker, /, *more: VariableTracker) -> VariableTracker:
+    return MapVariable(function, [tx.iterate(v) for v in (first, *more)])
 
 
 @rule(filter)
@@ -209,6 +213,8 @@ def _filter(tx: Interpreter, function: VariableTracker, iterable: VariableTracke
 
 @rule(functools.partial)
 def _partial(tx: Interpreter, function: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    if function.is_constant():
+        tx.raise_error(TypeError, "the first argument must be callable")
     if isinstance(function, PartialVariable):  # partials of partials are one
         return PartialVariable(function.function, [*function.args, *args], {**function.kwargs, **kwargs})
     return PartialVariable(function, args, kwargs)

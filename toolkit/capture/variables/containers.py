@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import operator
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from ..words import class_name
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from .constant import ConstantVariable, all_constant, constant_variable
 from .methods import builtin_attr, by_rule
-from .slices import SliceVariable, index_of
+from .slices import SliceVariable, count_of, index_of
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 MOST_ITEMS = 1_000_000
+_NO_PLACE = "cannot fit 'int' into an index-sized integer"
 
 
 class SequenceVariable(VariableTracker):
@@ -99,7 +101,7 @@ class SequenceVariable(VariableTracker):
             tx.raise_error(TypeError, f"{name} indices must be integers or slices, not {type(index).__name__}")
         place = index.__index__()
         if not -len(self.items) <= place < len(self.items):
-            tx.raise_error(IndexError, f"{name} {what} out of range")
+            tx.raise_error(IndexError, f"{name} {what} out of range" if abs(place) <= sys.maxsize else _NO_PLACE)
         return place % len(self.items)
 
     def made(self, items: Sequence[VariableTracker]) -> VariableTracker:
@@ -130,7 +132,9 @@ class SequenceVariable(VariableTracker):
             self._refuse_changes(tx, count)
             if equal:
                 return tx.wrap_constant(n)
-        text = f"{value.constant()!r} is not in list" if self.kind is list and value.is_constant() else "tuple.index(x): x not in tuple"
+        if self.kind is list and not value.is_constant():
+            tx.break_graph("unsupported-call", f"{value.describe()} is not in the list whose index() is called")
+        text = f"{value.constant()!r} is not in list" if self.kind is list else "tuple.index(x): x not in tuple"
         return tx.raise_error(ValueError, text)
 
     def _refuse_changes(self, tx: Interpreter, count: int) -> None:
@@ -165,7 +169,7 @@ class SequenceVariable(VariableTracker):
     def _repeated(self, tx: Interpreter, times: VariableTracker) -> VariableTracker | None:
         if not issubclass(times.python_type(), int):
             return None
-        count = index_of(tx, times)
+        count = count_of(tx, times)
         if len(self.items) * count > MOST_ITEMS:
             tx.break_graph("too-long", f"a {self.kind.__name__} of {len(self.items) * count} items is made")
         return self if self.kind is tuple and count == 1 else self.made(self.items * count)
@@ -243,7 +247,7 @@ class ListVariable(SequenceVariable):
             self.method_extend(tx, other)
             return self
         if op is operator.imul and issubclass(other.python_type(), int):
-            self.items *= index_of(tx, other)
+            self.items *= count_of(tx, other)
             tx.effects.change(self)
             return self
         return super().binary(tx, op, other)
@@ -274,13 +278,15 @@ class ListVariable(SequenceVariable):
                 raise
 
     def method_insert(self, tx: Interpreter, index: VariableTracker, value: VariableTracker) -> VariableTracker:
-        self.items.insert(index_of(tx, index), value)
+        self.items.insert(count_of(tx, index), value)
         return self._done(tx)
 
     def method_pop(self, tx: Interpreter, index: VariableTracker | None = None) -> VariableTracker:
         if not self.items:
             tx.raise_error(IndexError, "pop from empty list")
-        place = self._place(tx, index_of(tx, index) if index is not None else -1, "index")
+        place = count_of(tx, index) if index is not None else -1
+        if not -len(self.items) <= place < len(self.items):
+            tx.raise_error(IndexError, "pop index out of range")
         value = tx.realize(self.items.pop(place))
         tx.effects.change(self)
         return value
@@ -306,7 +312,9 @@ class ListVariable(SequenceVariable):
     def method_copy(self, tx: Interpreter) -> VariableTracker:
         return ListVariable(self.items)
 
-    def method_sort(self, tx: Interpreter, key: VariableTracker | None = None, reverse: VariableTracker | None = None) -> VariableTracker:
+    def method_sort(
+        self, tx: Interpreter, *, key: VariableTracker | None = None, reverse: VariableTracker | None = None
+    ) -> VariableTracker:
         self.items = sorted_values(tx, self.unpack(tx), key, reverse)
         return self._done(tx)
 

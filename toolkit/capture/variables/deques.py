@@ -13,7 +13,7 @@ from .containers import ListVariable
 from .hashed_iterators import disturbed
 from .iterators import IteratorVariable, stop
 from .rules import none_given, rule
-from .slices import index_of
+from .slices import count_of, index_of
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -48,8 +48,8 @@ class DequeVariable(ListVariable):
         return tx.wrap_constant(self.maxlen) if name == "maxlen" else super().get_attr(tx, name)
 
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
-        if isinstance(index_of(tx, key), slice):
-            tx.raise_error(TypeError, "sequence index must be integer, not 'slice'")
+        if not hasattr(index := index_of(tx, key), "__index__"):
+            tx.raise_error(TypeError, f"sequence index must be integer, not '{type(index).__name__}'")
         return super().get_item(tx, key)
 
     def _place(self, tx: Interpreter, index: Any, what: str = "index") -> int:
@@ -104,7 +104,7 @@ class DequeVariable(ListVariable):
         return super().method_insert(tx, index, value)
 
     def method_rotate(self, tx: Interpreter, n: VariableTracker | None = None) -> VariableTracker:
-        by = (1 if n is None else index_of(tx, n)) % max(1, len(self.items))
+        by = (1 if n is None else count_of(tx, n)) % max(1, len(self.items))
         self.items = self.items[-by:] + self.items[:-by] if by else self.items
         return self._done(tx)
 
@@ -164,7 +164,9 @@ class DequeIteratorVariable(IteratorVariable):
 
 @rule(collections.deque)
 def _deque(tx: Interpreter, iterable: VariableTracker | None = None, maxlen: VariableTracker | None = None) -> VariableTracker:
-    made = DequeVariable([], None if none_given(maxlen) else maxlen.constant())  # type: ignore[union-attr]
+    longest = None if none_given(maxlen) else maxlen.constant()  # type: ignore[union-attr]
+    tx.fold(lambda: bool(collections.deque(maxlen=longest)))  # raises what deque says of such a length
+    made = DequeVariable([], longest)
     if iterable is not None:
         made.method_extend(tx, iterable)
     return made

@@ -170,6 +170,8 @@ class DictVariable(Hashed):
         return found
 
     def method_popitem(self, tx: Interpreter, last: VariableTracker | None = None) -> VariableTracker:
+        if last is not None and self.kind is not collections.OrderedDict:
+            tx.raise_error(TypeError, f"{self.kind.__name__}.popitem() takes no arguments (1 given)")
         if not self.entries:
             tx.raise_error(KeyError, f"{'popitem(): ' if self.kind is not collections.OrderedDict else ''}dictionary is empty")
         place = -1 if last is None or tx.truth(last) else 0
@@ -256,7 +258,7 @@ class DictViewVariable(VariableTracker):
         self.of, self.which = of, which
 
     def python_type(self) -> type:
-        return self.KINDS[self.which]
+        return type(getattr(collections.OrderedDict(), self.which)()) if self.of.kind is collections.OrderedDict else self.KINDS[self.which]
 
     def parts(self) -> list[VariableTracker]:
         return [self.of]
@@ -283,7 +285,9 @@ class DictViewVariable(VariableTracker):
         return self.of.contains(tx, item) if self.which == "keys" else super().contains(tx, item)
 
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
-        return as_set(tx, self).binary(tx, op, as_set(tx, other)) if self.which != "values" else None
+        if self.which == "values" or op.__name__ not in ("and_", "or_", "xor", "sub"):
+            return None
+        return as_set(tx, self).binary(tx, op, as_set(tx, other))
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
         if self.which == "values" or not setlike(other):
@@ -297,7 +301,7 @@ class DictViewVariable(VariableTracker):
         return builtin_attr(tx, self, name)
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "__iter__":
+        if name == "__iter__" and not args:
             return self.iterate(tx)
         if name == "isdisjoint":
             return as_set(tx, self).call_method(tx, name, args, kwargs)
@@ -319,6 +323,8 @@ def pairs(tx: Interpreter, value: VariableTracker) -> list[Entry]:
         return [(k, tx.get_item(value, k)) for k in tx.unpack(value.call_method(tx, "keys", [], {}))]
     found = []
     for n, pair in enumerate(tx.unpack(value)):
+        if tx.realize(pair).is_constant() and not isinstance(tx.realize(pair).constant(), (str, bytes, tuple)):
+            tx.raise_error(TypeError, f"cannot convert dictionary update sequence element #{n} to a sequence")
         two = tx.unpack(pair)
         if len(two) != 2:
             tx.raise_error(ValueError, f"dictionary update sequence element #{n} has length {len(two)}; 2 is required")

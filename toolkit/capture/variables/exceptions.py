@@ -10,6 +10,7 @@ from ..guards import GuardKind
 from ..source import AttrSource, DictAttrSource
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from .methods import BuiltinMethodVariable
+from .rules import ask
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -156,8 +157,7 @@ class ExceptionVariable(VariableTracker):
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "with_traceback":
-            self._set_traceback(tx, args[0])
-            return self
+            return ask(tx, self._with_traceback, "with_traceback()", args, kwargs)
         if name == "add_note":
             tx.break_graph("exception", f"a note is added to a {self.kind.__name__}")
         if name in ("__str__", "__repr__") and not isinstance(getattr(self.kind, name), FunctionType):
@@ -165,6 +165,10 @@ class ExceptionVariable(VariableTracker):
         if isinstance(getattr(self.kind, name, None), WrapperDescriptorType | MethodDescriptorType):
             tx.break_graph("unsupported-call", f"{name} of a {self.kind.__name__} is called")
         return super().call_method(tx, name, args, kwargs)
+
+    def _with_traceback(self, tx: Interpreter, traceback: VariableTracker) -> VariableTracker:
+        self._set_traceback(tx, traceback)
+        return self
 
     def text(self, tx: Interpreter) -> str:
         """str(self), if its arguments are known."""
@@ -274,20 +278,22 @@ def wrap_exception(tx: Interpreter, value: object, source: Source) -> VariableTr
     return ExceptionVariable(type(value), args, attrs, source, value)
 
 
-def as_instance(tx: Interpreter, value: VariableTracker) -> VariableTracker:
-    """What `raise value` raises: an exception class is called without arguments."""
+def as_instance(tx: Interpreter, value: VariableTracker, thrown: bool = False) -> VariableTracker:
+    """What `raise value` raises, or `throw(value)`: an exception class is called without arguments."""
     if value.python_type() is type or issubclass(value.python_type(), type):
         kind = value.real()
         if not issubclass(kind, BaseException):
-            _not_an_exception(tx)
+            _not_an_exception(tx, value, thrown)
         return tx.call(value, [])
     if not issubclass(value.python_type(), BaseException):
-        _not_an_exception(tx)
+        _not_an_exception(tx, value, thrown)
     return value
 
 
-def _not_an_exception(tx: Interpreter) -> NoReturn:
-    tx.raise_error(TypeError, "exceptions must derive from BaseException")
+def _not_an_exception(tx: Interpreter, value: VariableTracker, thrown: bool) -> NoReturn:
+    name = value.python_type().__name__
+    text = f"classes or instances deriving from BaseException, not {name}" if thrown else "derive from BaseException"
+    tx.raise_error(TypeError, f"exceptions must {'be ' if thrown else ''}{text}")
 
 
 def stop_as_runtime_error(tx: Interpreter, stop: VariableTracker) -> ExceptionVariable:

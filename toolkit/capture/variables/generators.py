@@ -206,7 +206,7 @@ class GeneratorVariable(IteratorVariable):
         """throw(error), throw(kind), or the old throw(kind, value, traceback)."""
         given = args[1] if len(args) > 1 else None
         if given is None or (given.is_constant() and given.constant() is None):
-            return as_instance(tx, args[0])
+            return as_instance(tx, args[0], thrown=True)
         return given if issubclass(given.python_type(), BaseException) else tx.call(args[0], [given])
 
     def parts(self) -> list[VariableTracker]:

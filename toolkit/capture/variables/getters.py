@@ -53,15 +53,20 @@ class GetterVariable(VariableTracker):
 
 
 @rule(operator.itemgetter)
-def _itemgetter(tx: Interpreter, *keys: VariableTracker) -> VariableTracker:
-    return GetterVariable(operator.itemgetter, keys)
+def _itemgetter(tx: Interpreter, key: VariableTracker, /, *more: VariableTracker) -> VariableTracker:
+    return GetterVariable(operator.itemgetter, [key, *more])
 
 
 @rule(operator.attrgetter)
-def _attrgetter(tx: Interpreter, *names: VariableTracker) -> VariableTracker:
+def _attrgetter(tx: Interpreter, name: VariableTracker, /, *more: VariableTracker) -> VariableTracker:
+    names = [name, *more]
+    if not all(issubclass(n.python_type(), str) for n in names):
+        tx.raise_error(TypeError, "attribute name must be a string")
     return GetterVariable(operator.attrgetter, names)
 
 
 @rule(operator.methodcaller)
-def _methodcaller(tx: Interpreter, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    return GetterVariable(operator.methodcaller, args, None, kwargs)
+def _methodcaller(tx: Interpreter, name: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    if not issubclass(name.python_type(), str):
+        tx.raise_error(TypeError, "method name must be a string")
+    return GetterVariable(operator.methodcaller, [name, *args], None, kwargs)

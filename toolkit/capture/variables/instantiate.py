@@ -103,9 +103,21 @@ def _new_exception(tx: Interpreter, cls: type[BaseException], args: Args, kwargs
     if issubclass(cls, OSError) and len(args) > 1:
         cls = _os_error_kind(tx, cls, args)
     unknown = [name for name in kwargs if not hasattr(cls, name)]
-    if unknown or (kwargs and not issubclass(cls, AttributeError | NameError | ImportError)):
+    if unknown and issubclass(cls, AttributeError | NameError | ImportError):
+        tx.break_graph("exception", f"{cls.__name__} is called with {unknown[0]!r}")
+    if kwargs and not issubclass(cls, AttributeError | NameError | ImportError):
         tx.raise_error(TypeError, f"{cls.__name__}() takes no keyword arguments")
-    return ExceptionVariable(cls, [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()})
+    given = [tx.realize(a) for a in args]
+    if issubclass(cls, UnicodeError | SyntaxError) and is_plain_exception(cls):
+        _refuse_arguments(tx, cls, given)
+    return ExceptionVariable(cls, given, {k: tx.realize(v) for k, v in kwargs.items()})
+
+
+def _refuse_arguments(tx: Interpreter, cls: type[BaseException], args: Args) -> None:
+    """Such a class looks at its arguments, and raises what it says of those that do not fit."""
+    if not all(a.is_constant() for a in args):
+        tx.break_graph("exception", f"a {cls.__name__} is made of values that are not known while tracing")
+    tx.fold(lambda: bool(cls(*[a.constant() for a in args])))
 
 
 def _os_error_kind(tx: Interpreter, cls: type[OSError], args: Args) -> type[BaseException]:

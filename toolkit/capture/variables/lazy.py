@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..interpreter import Interpreter
 
 Steps = Iterator[VariableTracker]
+Told = Iterator[VariableTracker | None]
 
 
 def take(tx: Interpreter, iterator: VariableTracker) -> VariableTracker | None:
@@ -35,16 +36,17 @@ def each(tx: Interpreter, iterator: VariableTracker) -> Steps:
         yield item
 
 
-def steps(kind: Any) -> Callable[[Callable[..., Steps]], Callable[..., VariableTracker]]:
-    """Register a generator function as the rule of `kind`."""
+def steps(kind: Any) -> Callable[[Callable[..., Told]], Callable[..., VariableTracker]]:
+    """Register a generator function as the rule of `kind`. Its first yield, of None, comes when it has taken its arguments."""
 
-    def register(function: Callable[..., Steps]) -> Callable[..., VariableTracker]:
+    def register(function: Callable[..., Told]) -> Callable[..., VariableTracker]:
         def make(tx: Interpreter, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
             try:
                 told = function(tx, *args, **kwargs)
             except TypeError:  # arguments that it does not take: nothing of it has run yet
                 tx.break_graph("unsupported-call", f"{kind.__name__} is called with arguments it may not take")
-            return StepsVariable(tx, kind, told)
+            next(told)
+            return StepsVariable(tx, kind, told)  # type: ignore[arg-type]
 
         RULES[kind] = make
         return make
@@ -53,7 +55,8 @@ def steps(kind: Any) -> Callable[[Callable[..., Steps]], Callable[..., VariableT
 
 
 @steps(itertools.chain)
-def _chain(tx: Interpreter, *iterables: VariableTracker) -> Steps:
+def _chain(tx: Interpreter, *iterables: VariableTracker) -> Told:
+    yield None
     for iterable in iterables:
         yield from each(tx, tx.iterate(iterable))
 
@@ -65,8 +68,8 @@ def _chain_from(tx: Interpreter, iterables: VariableTracker) -> VariableTracker:
 
 
 @rule(itertools.islice)
-def _islice(tx: Interpreter, iterable: VariableTracker, *bounds: VariableTracker) -> VariableTracker:
-    plain = [None if none_given(b) else index_of(tx, b) for b in bounds]
+def _islice(tx: Interpreter, iterable: VariableTracker, stop: VariableTracker, /, *more: VariableTracker) -> VariableTracker:
+    plain = [None if none_given(b) else index_of(tx, b) for b in (stop, *more)]
     iterator = tx.iterate(iterable)
     tx.fold(lambda: bool(itertools.islice((), *plain)))  # raises what itertools says of such bounds
     return StepsVariable(tx, itertools.islice, _sliced(tx, iterator, slice(*plain)))
@@ -86,18 +89,22 @@ def _sliced(tx: Interpreter, iterator: VariableTracker, span: slice) -> Steps:
 
 
 @steps(itertools.count)
-def _count(tx: Interpreter, start: VariableTracker | None = None, step: VariableTracker | None = None) -> Steps:
+def _count(tx: Interpreter, start: VariableTracker | None = None, step: VariableTracker | None = None) -> Told:
     value = start if start is not None else tx.wrap_constant(0)
     by = step if step is not None else tx.wrap_constant(1)
+    if any(v.is_constant() and not isinstance(v.constant(), (int, float, complex)) for v in (value, by)):
+        tx.raise_error(TypeError, "a number is required")
+    yield None
     while True:
         yield value
         value = tx.binary(operator.add, value, by)
 
 
 @steps(itertools.cycle)
-def _cycle(tx: Interpreter, iterable: VariableTracker) -> Steps:
-    seen = []
-    for item in each(tx, tx.iterate(iterable)):
+def _cycle(tx: Interpreter, iterable: VariableTracker) -> Told:
+    iterator, seen = tx.iterate(iterable), []
+    yield None
+    for item in each(tx, iterator):
         seen.append(item)
         yield item
     while seen:
@@ -114,8 +121,9 @@ def _repeat(tx: Interpreter, value: VariableTracker, times: VariableTracker | No
 @steps(itertools.accumulate)
 def _accumulate(
     tx: Interpreter, iterable: VariableTracker, func: VariableTracker | None = None, *, initial: VariableTracker | None = None
-) -> Steps:
+) -> Told:
     iterator = tx.iterate(iterable)
+    yield None
     total = None if none_given(initial) else initial
     if total is None and (total := take(tx, iterator)) is None:
         return
@@ -132,16 +140,19 @@ def _starmap(tx: Interpreter, function: VariableTracker, iterable: VariableTrack
 
 
 @steps(itertools.takewhile)
-def _takewhile(tx: Interpreter, predicate: VariableTracker, iterable: VariableTracker) -> Steps:
-    for item in each(tx, tx.iterate(iterable)):
+def _takewhile(tx: Interpreter, predicate: VariableTracker, iterable: VariableTracker) -> Told:
+    iterator = tx.iterate(iterable)
+    yield None
+    for item in each(tx, iterator):
         if not tx.truth(tx.call(predicate, [item])):
             return
         yield item
 
 
 @steps(itertools.dropwhile)
-def _dropwhile(tx: Interpreter, predicate: VariableTracker, iterable: VariableTracker) -> Steps:
+def _dropwhile(tx: Interpreter, predicate: VariableTracker, iterable: VariableTracker) -> Told:
     iterator = tx.iterate(iterable)
+    yield None
     for item in each(tx, iterator):
         if not tx.truth(tx.call(predicate, [item])):
             yield item
@@ -155,8 +166,9 @@ def _filterfalse(tx: Interpreter, function: VariableTracker, iterable: VariableT
 
 
 @steps(itertools.compress)
-def _compress(tx: Interpreter, data: VariableTracker, selectors: VariableTracker) -> Steps:
+def _compress(tx: Interpreter, data: VariableTracker, selectors: VariableTracker) -> Told:
     pairs = ZipVariable([tx.iterate(data), tx.iterate(selectors)])
+    yield None
     for pair in each(tx, pairs):
         item, chosen = pair.unpack(tx)
         if tx.truth(chosen):
@@ -164,8 +176,9 @@ def _compress(tx: Interpreter, data: VariableTracker, selectors: VariableTracker
 
 
 @steps(itertools.pairwise)
-def _pairwise(tx: Interpreter, iterable: VariableTracker) -> Steps:
+def _pairwise(tx: Interpreter, iterable: VariableTracker) -> Told:
     iterator = tx.iterate(iterable)
+    yield None
     before = take(tx, iterator)
     for item in each(tx, iterator):
         yield TupleVariable([before, item])  # type: ignore[list-item]
@@ -194,9 +207,10 @@ def _longest(tx: Interpreter, iterators: Sequence[VariableTracker], fill: Variab
 
 
 @steps(itertools.groupby)
-def _groupby(tx: Interpreter, iterable: VariableTracker, key: VariableTracker | None = None) -> Steps:
+def _groupby(tx: Interpreter, iterable: VariableTracker, key: VariableTracker | None = None) -> Told:
     """Groups are made whole when their first item is met; a group read after the next one began is empty, as in itertools."""
     iterator = tx.iterate(iterable)
+    yield None
     item = take(tx, iterator)
     while item is not None:
         rank, group = _rank(tx, key, item), [item]
@@ -253,17 +267,26 @@ def _choices(kind: Any) -> Callable[..., VariableTracker]:
     return choose
 
 
-for _kind in (itertools.permutations, itertools.combinations, itertools.combinations_with_replacement):
-    RULES[_kind] = _choices(_kind)
+RULES[itertools.permutations] = _choices(itertools.permutations)
+
+
+def _combined(kind: Any) -> Callable[..., VariableTracker]:
+    choose = _choices(kind)
+    return lambda tx, iterable, r: choose(tx, iterable, r)  # noqa: PLW0108  both are needed
+
+
+for _kind in (itertools.combinations, itertools.combinations_with_replacement):
+    RULES[_kind] = _combined(_kind)
 
 
 if hasattr(itertools, "batched"):
 
     @steps(itertools.batched)
-    def _batched(tx: Interpreter, iterable: VariableTracker, n: VariableTracker, *, strict: VariableTracker | None = None) -> Steps:
-        iterator, count = tx.iterate(iterable), index_of(tx, n)
-        if type(count) is not int:
-            tx.break_graph("unsupported-call", f"batched() is given a {type(count).__name__}")
+    def _batched(tx: Interpreter, iterable: VariableTracker, n: VariableTracker, *, strict: VariableTracker | None = None) -> Told:
+        iterator, count = tx.iterate(iterable), count_of(tx, n)
+        if count < 1:
+            tx.raise_error(ValueError, "n must be at least one")
+        yield None
         while batch := [item for _, item in zip(range(count), each(tx, iterator), strict=False)]:
             if len(batch) < count and strict is not None and tx.truth(strict):
                 tx.raise_error(ValueError, "batched(): incomplete batch")

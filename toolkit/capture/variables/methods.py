@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .base import Args, Kwargs, VariableTracker
+from .rules import ask
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -17,6 +18,11 @@ class BuiltinMethodVariable(VariableTracker):
     def __init__(self, receiver: VariableTracker, name: str) -> None:
         super().__init__()
         self.receiver, self.name = receiver, name
+
+    def function(self) -> types.MethodDescriptorType | None:
+        """What its object's class holds, if that makes nothing but a bound method of it."""
+        found = getattr(self.receiver.python_type(), self.name, None)
+        return found if type(found) is types.MethodDescriptorType and self.source is None else None
 
     def describe(self) -> str:
         return f"{self.receiver.describe()}.{self.name}"
@@ -66,6 +72,8 @@ def builtin_attr(tx: Interpreter, receiver: VariableTracker, name: str) -> Varia
         return BuiltinMethodVariable(receiver, name)
     if name == "__doc__":
         return tx.wrap_constant(kind.__doc__)
+    if hasattr(kind, name):
+        return tx.break_graph("unsupported-attribute", f"attribute {name!r} of {receiver.describe()} is read")
     return tx.raise_error(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
 
 
@@ -74,10 +82,4 @@ def by_rule(tx: Interpreter, receiver: VariableTracker, name: str, args: Args, k
     rule: Callable[..., VariableTracker] | None = getattr(receiver, f"method_{name.strip('_')}", None)
     if rule is None:
         return tx.break_graph("unsupported-call", f"{receiver.describe()}.{name}() is called")
-    try:
-        return rule(tx, *args, **kwargs)
-    except TypeError as error:
-        trace = error.__traceback__
-        if trace is not None and trace.tb_next is None:  # the arguments did not fit the rule
-            tx.raise_error(TypeError, str(error).replace("method_", "").replace("tx, ", ""))
-        raise
+    return ask(tx, rule, f"{receiver.python_type().__name__}.{name}()", args, kwargs)

@@ -100,7 +100,7 @@ class SetVariable(Hashed):
         return [by_key[k] for k in self.kind(by_key)]
 
     def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
-        return tx.wrap_constant(item.key(tx) in self.members)
+        return tx.wrap_constant(_looked_up(item).key(tx) in self.members)
 
     def made(self, members: dict[Hashable, VariableTracker]) -> SetVariable:
         return type(self)(members)
@@ -189,11 +189,11 @@ class SetVariable(Hashed):
         return self._become(tx, self.method_symmetric_difference(tx, other))
 
     def method_discard(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
-        self.members.pop(item.key(tx), None)
+        self.members.pop(_looked_up(item).key(tx), None)
         return self._done(tx)
 
     def method_remove(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
-        if self.members.pop(item.key(tx), None) is None:
+        if self.members.pop(_looked_up(item).key(tx), None) is None:
             tx.raise_error(KeyError, item)
         return self._done(tx)
 
@@ -226,6 +226,11 @@ class SetVariable(Hashed):
                 out.load_kept(fresh)
             out.emit.call(1 + given)
             out.emit.pop_top()
+
+
+def _looked_up(item: VariableTracker) -> VariableTracker:
+    """A set that is looked for in a set is looked for as a frozenset."""
+    return FrozenSetVariable(item.members) if isinstance(item, SetVariable) and item.kind is set else item
 
 
 class FrozenSetVariable(SetVariable):

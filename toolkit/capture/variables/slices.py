@@ -45,8 +45,8 @@ class SliceVariable(VariableTracker):
         return getattr(self, name) if name in ("start", "stop", "step") else builtin_attr(tx, self, name)
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "indices" and self.is_constant() and args[0].is_constant():
-            return tx.fold(self.constant().indices, args[0].constant())
+        if name == "indices" and self.is_constant() and not kwargs and all(a.is_constant() for a in args):
+            return tx.fold(self.constant().indices, *[a.constant() for a in args])
         return super().call_method(tx, name, args, kwargs)
 
     def rebuild(self, out: Rebuilder) -> None:

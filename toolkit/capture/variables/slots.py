@@ -28,7 +28,7 @@ def call_slot(tx: Interpreter, descriptor: Any, args: Args, kwargs: Kwargs) -> V
     if answer is not None:
         return answer
     if not args:
-        tx.raise_error(TypeError, f"unbound method {descriptor.__qualname__}() needs an argument")
+        tx.fold(descriptor)  # says so in its own words
     receiver, rest = tx.realize(args[0]), args[1:]
     if not issubclass(receiver.python_type(), descriptor.__objclass__):
         tx.break_graph("unsupported-call", f"{descriptor.__qualname__} is called on a {receiver.python_type().__name__}")
@@ -38,7 +38,7 @@ def call_slot(tx: Interpreter, descriptor: Any, args: Args, kwargs: Kwargs) -> V
         last = error.__traceback__
         while last is not None and last.tb_next is not None:
             last = last.tb_next
-        if last is not None and last.tb_frame.f_code is _on_receiver.__code__:  # not arguments that the slot's rule takes
+        if last is not None and last.tb_frame.f_code in (_on_receiver.__code__, _operation.__code__):  # not arguments that the rule takes
             tx.break_graph("unsupported-call", f"{descriptor.__qualname__} is called with arguments it may not take")
         raise
 
@@ -63,7 +63,7 @@ def _on_receiver(tx: Interpreter, receiver: VariableTracker, descriptor: Any, re
 
 def _on_plain(tx: Interpreter, receiver: VariableTracker, name: str, rest: list[VariableTracker], kwargs: Kwargs) -> VariableTracker:
     """A method of a built-in type on an instance of it."""
-    operation = _operation(tx, receiver, name, rest)
+    operation = _operation(tx, receiver, name, *rest) if not kwargs else None
     if operation is not None:
         return operation
     if type(receiver).call_method is not VariableTracker.call_method:
@@ -74,24 +74,26 @@ def _on_plain(tx: Interpreter, receiver: VariableTracker, name: str, rest: list[
     return tx.call(method, rest, kwargs)
 
 
-def _operation(tx: Interpreter, receiver: VariableTracker, name: str, rest: list[VariableTracker]) -> VariableTracker | None:
+def _operation(tx: Interpreter, receiver: VariableTracker, name: str, *rest: VariableTracker) -> VariableTracker | None:
     """Slots that are operators: `list.__add__(a, b)`, `dict.__eq__(a, b)`."""
     plain = name.strip("_")
     if not (name.startswith("__") and name.endswith("__")):
         return None
-    if plain in _COMPARE and receiver.is_constant() and rest[0].is_constant():
-        return tx.fold(getattr(receiver.python_type(), name), receiver.constant(), rest[0].constant())
     if plain in _COMPARE:
-        return (
-            tx.compare(_COMPARE[plain], receiver, rest[0])
-            if receiver.python_type() is rest[0].python_type()
-            else tx.wrap_constant(NotImplemented)
-        )
+        return _comparison(tx, receiver, name, *rest)
     op: Callable[..., Any] | None = getattr(operator, f"__{plain}__", None)
     if op is not None and plain in _BINARY and len(rest) == 1:
         return receiver.binary(tx, getattr(operator, plain.rstrip("_"), op), rest[0]) or tx.wrap_constant(NotImplemented)
     rule = _SIMPLE.get(plain)
     return rule(tx, receiver, *rest) if rule is not None else None
+
+
+def _comparison(tx: Interpreter, receiver: VariableTracker, name: str, other: VariableTracker) -> VariableTracker:
+    if receiver.is_constant() and other.is_constant():
+        return tx.fold(getattr(receiver.python_type(), name), receiver.constant(), other.constant())
+    if receiver.python_type() is other.python_type():
+        return tx.compare(_COMPARE[name.strip("_")], receiver, other)
+    return tx.wrap_constant(NotImplemented)
 
 
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -193,6 +195,14 @@ def _nothing(tx: Interpreter, receiver: VariableTracker, *args: VariableTracker,
     return tx.wrap_constant(None)
 
 
+def _init(tx: Interpreter, receiver: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    """Arguments are refused where nothing but `__init__` could have taken them."""
+    kind = receiver.python_type()
+    if (args or kwargs) and (kind.__init__ is not object.__init__ or kind.__new__ is object.__new__):
+        tx.break_graph("unsupported-call", f"object.__init__ of {receiver.describe()} is called with arguments")
+    return tx.wrap_constant(None)
+
+
 def _same(tx: Interpreter, receiver: VariableTracker, other: VariableTracker) -> VariableTracker:
     return tx.wrap_constant(True if tx.is_same(receiver, other) else NotImplemented)
 
@@ -206,7 +216,7 @@ OBJECT_SLOTS: dict[str, Callable[..., VariableTracker]] = {
     "__setattr__": _setattr,
     "__getattribute__": _getattribute,
     "__delattr__": _delattr,
-    "__init__": _nothing,
+    "__init__": _init,
     "__init_subclass__": _nothing,
     "__eq__": _same,
     "__ne__": _not_equal,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ def python_value(tx: Interpreter, value: VariableTracker) -> Any:
         return value.number(tx)
     if isinstance(value, SequenceVariable):
         items = [python_value(tx, v) for v in value.items]
+        if value.kind is collections.deque:
+            return collections.deque(items, value.maxlen)  # type: ignore[attr-defined]
         if hasattr(value.kind, "n_fields"):  # only their own constructor makes them
             raise NotConstant(value.describe())
         if not isinstance(value, TupleVariable) or value.kind is list:

@@ -1,0 +1,156 @@
+"""What Python says of mistakes: wrong numbers and kinds of arguments of built-in functions, variables without a value."""
+# ruff: noqa: PLW0108, PLR0133, F821  the mistakes are meant
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import operator
+
+import pytest
+import torch
+from eager import Captured, check
+
+import fuselab
+
+x = torch.ones(2)
+
+REFUSED = [
+    lambda: slice(1, 2).indices(),
+    lambda: slice(1, 2).indices("a"),
+    lambda: "a".join(1),
+    lambda: "a b".split(1, 2, 3),
+    lambda: "a".upper(1),
+    lambda: int("1", 2, 3),
+    lambda: float(lambda: 1),
+    lambda: round(lambda: 1),
+    lambda: range(),
+    lambda: min(),
+    lambda: max(1, 2, default=1),
+    lambda: sum(["a"], ""),
+    lambda: sorted([1], len),
+    lambda: len(obj=[1]),
+    lambda: map(abs),
+    lambda: [].append(),
+    lambda: [].append(1, 2),
+    lambda: [1].pop(5),
+    lambda: [1].pop("a"),
+    lambda: [1].insert("a", 1),
+    lambda: [1].sort(len),
+    lambda: [1][10**30],
+    lambda: {}.get(),
+    lambda: {}.pop(1, 2, 3),
+    lambda: {1: 2}.popitem(1),
+    lambda: {}.update([1]),
+    lambda: {1}.add(),
+    lambda: {1}.pop(1),
+    lambda: dict.__contains__({}),
+    lambda: tuple.__ne__((1,), 2, 3),
+    lambda: collections.OrderedDict(a=1).clear(1),
+    lambda: collections.deque([1])["a"],
+    lambda: collections.deque(maxlen=-1),
+    lambda: collections.defaultdict(1),
+    lambda: itertools.islice([1]),
+    lambda: itertools.combinations([1]),
+    lambda: itertools.takewhile(len, 1),
+    lambda: itertools.count("a"),
+    lambda: functools.partial(1),
+    lambda: operator.itemgetter(),
+    lambda: operator.attrgetter(1),
+    lambda: UnicodeDecodeError(1),
+    lambda: SyntaxError("a", object),
+    lambda: ImportError(foo=1),
+    lambda: (_ for _ in ()).throw(1),
+    lambda: object().__init__(1),
+    lambda: 1 in True,
+    lambda: (_ for _ in ()) in b"x",
+    lambda: ord("a", self=1),
+    lambda: {"a": 1}.items() << 0,
+]
+
+
+@pytest.mark.parametrize("call", REFUSED, ids=[str(n) for n in range(len(REFUSED))])
+def test_what_a_builtin_says_of_wrong_arguments_is_caught_as_in_eager(call):
+    def f(x):
+        y = x + 1
+        try:
+            call()
+        except Exception as error:
+            return y * 2, type(error), str(error)
+        return y, None, ""
+
+    assert f(x)[1] is not None
+    check(f, x, graphs=None, breaks=None, calls=1)
+
+
+def test_sets_are_looked_for_in_sets_as_frozensets():
+    def f(x):
+        members = {frozenset({1}), 2}
+        members.discard({5})
+        return x + 1, {1} in members, members - {frozenset({1})}
+
+    check(f, x)
+
+
+def test_the_text_of_a_deque_is_that_of_a_deque():
+    check(lambda x: (x + 1, repr(collections.deque([1], 3)), f"{collections.deque()}"), x)
+
+
+def test_a_length_hint_without_a_length_is_the_default():
+    check(lambda x: (x + 1, operator.length_hint(None), operator.length_hint(5, 7)), x)
+
+
+def _unbound(x):
+    if x.sum() < 0:
+        value = 1
+
+    def read():
+        return value
+
+    fuselab.graph_break()
+    x = x + 1
+    return value
+
+
+def _deleted(x):
+    value, said = x + 1, []
+
+    def read():
+        return value
+
+    fuselab.graph_break()
+    del value
+    x = x * 2
+    for action in (1, 2):
+        try:
+            read() if action == 1 else value
+        except NameError as error:
+            said.append((type(error), str(error)))
+    fuselab.graph_break()
+    try:
+        del value
+    except NameError as error:
+        said.append((type(error), str(error)))
+    return x + 1, said
+
+
+@pytest.mark.parametrize("f", [_unbound, _deleted])
+def test_a_variable_of_a_closure_without_a_value_is_a_local_one_after_a_break_too(f):
+    check(f, x, graphs=None, breaks=None)
+
+
+def test_guards_on_such_a_variable_name_it():
+    def f(x, n):
+        scale = n
+
+        def read():
+            return scale
+
+        x = x + 1
+        fuselab.graph_break()
+        return x * read()
+
+    captured = Captured(f)
+    assert [captured(x, n).tolist() for n in (2, 3, 4)] == [[4, 4], [6, 6], [8, 8]]
+    assert not any("of its own" in str(event) for event in captured.events)
