@@ -64,6 +64,12 @@ def library_op(namespace: str, name: str) -> Any:
     return None if packet is None else packet.default
 
 
+def has_bfloat16() -> bool:
+    """Does oneDNN multiply bfloat16 on this processor?"""
+    asked = library_op("mkldnn", "_is_mkldnn_bf16_supported")
+    return asked is not None and asked()
+
+
 class _BelowModes:
     """`below_autograd`, and out of the sight of torch function modes. A default device is one: each call would go through Python."""
 

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import options
 from .._torch import get_decompositions
 from . import distances, strides
 from .recorder import Table
@@ -504,14 +503,13 @@ KEPT_WHOLE: dict[str, Callable[[Tensor], bool]] = {  # torch's rows where these 
 }
 
 
-WHOLE = (aten.gelu.default, aten.hardswish.default, aten.leaky_relu.default)  # epilogues of products with packed weights
+WHOLE = (aten.gelu.default, aten.hardswish.default, aten.leaky_relu.default)  # in inference: they may be epilogues
 
 
 def table() -> Table:
     """Overload -> decomposition. A row of ours wins over one of torch's."""
     rows = _rows()
-    frozen = options.current().freezing and not torch.is_grad_enabled()
-    return {op: rule for op, rule in rows.items() if op not in WHOLE} if frozen else rows
+    return rows if torch.is_grad_enabled() else {op: rule for op, rule in rows.items() if op not in WHOLE}
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from .._torch import library_op
+from .._torch import has_bfloat16, library_op
 from ..events import FellBack, emit
 
 aten = torch.ops.aten
@@ -49,12 +49,8 @@ def _packable(x: Node, weight: Any, settled: Collection[Node]) -> bool:
     value, given = weight.meta.get("val"), x.meta.get("val")
     if weight not in settled or not all(isinstance(n, int) and n > 0 for n in (*value.shape, *value.stride())):
         return False
-    return value.device.type == "cpu" and value.dtype is given.dtype and (value.dtype is torch.float32 or _is_fast(value.dtype))
-
-
-def _is_fast(dtype: torch.dtype) -> bool:
-    supported = library_op("mkldnn", "_is_mkldnn_bf16_supported")
-    return dtype is torch.bfloat16 and supported is not None and supported()
+    computed = value.dtype is torch.float32 or (value.dtype is torch.bfloat16 and has_bfloat16())
+    return computed and value.dtype is given.dtype and value.device.type == "cpu"
 
 
 def _known(shape: torch.Size) -> list[int] | None:

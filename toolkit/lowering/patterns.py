@@ -252,7 +252,7 @@ def _like(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 ATEN_ROWS = (
-    Row("activation of a packed product", frozenset(epilogues.ACTIVATIONS), epilogues.activation, "f(w x) is one call", True),
+    Row("activation of a product", frozenset(epilogues.ACTIVATIONS), epilogues.activation, "f(w x) is one call", True),
     Row("sum with a packed convolution", frozenset({aten.add.Tensor}), epilogues.residual, "w x + y is one call", True),
     Row("put onto a sum", frozenset({aten.add.Tensor}), _put_onto, "x + (0 + values at their places) is x + values at their places"),
     Row("addmm", frozenset({aten.add.Tensor}), _addmm, "a b + 1 cᵀ is one call of the library"),

@@ -19,6 +19,7 @@ from .table import RULES
 aten = torch.ops.aten
 
 FEWEST, FEW, MOST = 24, 160, 900  # rows of x in a linear layer: below FEWEST and from MOST on the library is faster; see Product
+BIG, MOST_OF_BIG = 1 << 18, 400  # a weight of more than BIG elements, and MOST for such
 SMALLEST, LEAST = 32, 1 << 21  # the other two sizes, and multiplications, from which on a kernel of ours pays
 TALLEST, NARROW = 192, 128  # rows of the left operand, and columns of the right, from and up to which the way "left" pays
 
@@ -53,7 +54,8 @@ def _way_of(a: Any, b: Any, val: torch.Tensor) -> Product | None:
     if min(depth, columns) < SMALLEST or rows * depth * columns < LEAST:
         return None
     if b.stride[0] == 1 and b.stride[1] >= depth:
-        return Product("few" if rows < FEW else "many") if FEWEST <= rows < MOST else None
+        most = MOST_OF_BIG if depth * columns > BIG else MOST
+        return Product("few" if rows < FEW else "many") if FEWEST <= rows < most else None
     small = rows >= TALLEST and columns <= NARROW
     return Product("left") if small and b.stride[1] == 1 and b.stride[0] >= columns else None
 
