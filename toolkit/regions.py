@@ -75,7 +75,13 @@ def seed(number: int) -> None:
     torch.manual_seed(number)
 
 
-RANDOM_STATE = (seed, torch.get_rng_state, torch.set_rng_state)
+def insist(condition: Any, truth: bool, *arguments: Any) -> None:
+    """An `assert` of the program's."""
+    if bool(condition) is not truth:
+        raise AssertionError(*arguments)
+
+
+ALONE = (seed, torch.get_rng_state, torch.set_rng_state, insist)  # they run as they are
 RUNS = (choose, repeat, over_slices)
 
 
@@ -84,15 +90,15 @@ def has_regions(gm: GraphModule) -> bool:
 
 
 def as_they_are(graph: Graph) -> set[Node]:
-    """Nodes that set and read the random state, and those that have to do with tensors that hold others, whose class's own code decides
-    what an operation does. If such tensors have gradients, all that is differentiated: those of plain tensors may be such tensors too."""
-    random = {n for n in graph.nodes if n.target in RANDOM_STATE}
+    """Nodes that act on more than tensors, and those that have to do with tensors that hold others, whose class's own code decides what an
+    operation does. If such tensors have gradients, all that is differentiated: those of plain tensors may be such tensors too."""
+    alone = {n for n in graph.nodes if n.target in ALONE}
     wrapping = {n: list(wrappers_in(n.meta.get("example_value"))) for n in graph.nodes}
     if not any(wrapping.values()):
-        return random
+        return alone
     differentiated = any(w.requires_grad for found in wrapping.values() for w in found)
     around = {n for n in graph.nodes if any(wrapping[m] for m in (n, *n.all_input_nodes))}
-    return random | around | {n for n in graph.nodes if differentiated and n.meta.get("needs_grad")}
+    return alone | around | {n for n in graph.nodes if differentiated and n.meta.get("needs_grad")}
 
 
 # -- part by part -------------------------------------------------------------------------------------------------------
@@ -132,7 +138,7 @@ def _refuse(graph: Graph) -> None:
     """What spans several parts: a state of torch that is set, a tensor that asks for gradients only later."""
     for node in graph.nodes:
         example = node.meta.get("example_value")
-        if node.op == "call_function" and example is None and not node.all_input_nodes and node.target not in RANDOM_STATE:
+        if node.op == "call_function" and example is None and not node.all_input_nodes and node.target not in ALONE:
             raise NotApart(f"{getattr(node.target, '__name__', node.target)} is called around control flow")
         if isinstance(example, torch.Tensor) and node.op != "placeholder" and node.meta.get("needs_grad") != example.requires_grad:
             raise NotApart(f"{node.name} needs gradients after an in-place operation")

@@ -302,9 +302,12 @@ def size_class(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
 
 def assert_(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """torch._assert: a constant is asserted now, a tensor in the graph."""
+    from .assertions import insisted
+
     condition = args[0]
     if condition.branches_on_data():
-        return None
+        known = all(a.is_constant() for a in args[1:])
+        return ConstantVariable(None) if known and insisted(tx, condition, True, *[a.constant() for a in args[1:]]) else None
     if not tx.truth(condition):
         tx.raise_error(AssertionError, *args[1:])
     return ConstantVariable(None)

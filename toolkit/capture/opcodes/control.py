@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..assertions import asserts
 from ..breaks import Observed
 from ..variables.exceptions import ExceptionVariable
 from .family import Family
@@ -19,11 +20,15 @@ class ControlOpcodes(Family):
     JUMP_NO_INTERRUPT = JUMP
 
     def POP_JUMP_IF_TRUE(self, i: Instruction) -> None:
-        if self.truth(self.pop()):
-            self.jump(i.target)
+        self._jump_if(i, True)
 
     def POP_JUMP_IF_FALSE(self, i: Instruction) -> None:
-        if not self.truth(self.pop()):
+        self._jump_if(i, False)
+
+    def _jump_if(self, i: Instruction, when: bool) -> None:
+        value = self.pop()
+        insisted = asserts(self, value, i, when)
+        if (self.body.instructions[self.next].opname == "LOAD_ASSERTION_ERROR") if insisted else self.truth(value) is when:
             self.jump(i.target)
 
     def POP_JUMP_IF_NONE(self, i: Instruction) -> None:
