@@ -64,6 +64,18 @@ def test_a_loop_that_appends():
     check_turns(fn, 12, 2, 3)
 
 
+def test_a_comprehension_and_a_starred_list_go_on():
+    def fn(x, n):
+        return torch.stack([turn(row) for row in x.expand(n, 4)]), (*x.shape, n * int(x.sum()), *x.shape)
+
+    def turn(x):
+        fuselab.graph_break()
+        return x * 2
+
+    captured = check_turns(fn, 12, 2, 3, 20)
+    assert set(captured.breaks) == {"requested", "data-dependent-value"}
+
+
 def test_a_list_that_only_grows_is_not_looked_at():
     def fn(x, n):
         outs = []

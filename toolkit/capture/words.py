@@ -28,26 +28,27 @@ def words_for(body: Body, depths: dict[Instruction, int], at: Instruction, index
 
 def _maker(body: Body, depths: dict[Instruction, int], at: Instruction, index: int) -> Instruction | None:
     """The instruction that left the value in that place."""
-    seen: set[Instruction] = set()
-    place = _before(body, at, index)
-    while place is not None and place not in seen:
-        seen.add(place)
+    seen: set[int] = set()
+    number = _before(body, body.instructions.index(at), index)
+    while number is not None and number not in seen:
+        seen.add(number)
+        place = body[number]
         if place in depths and place.opname not in _MOVES:
             lowest = depths[place] - (operand_count(place) or 0) * (place.opname not in _READS)
             if lowest <= index < depths[place] + stack_effect(place)[0]:
                 return place
-        place = _before(body, place, index)
+        number = _before(body, number, index)
     return None
 
 
-def _before(body: Body, at: Instruction, index: int) -> Instruction | None:
-    """An instruction after which control may be at `at`, with the value in the same place."""
-    number = body.instructions.index(at)
+def _before(body: Body, number: int, index: int) -> int | None:
+    """The place of an instruction after which control may be at that number, with the value in the same place of the stack."""
     if number and body[number - 1].opname not in ENDS:
-        return body[number - 1]
-    for i in body:
+        return number - 1
+    at = body[number]
+    for n, i in enumerate(body):
         if i.target is at or (i.handler is not None and i.handler.target is at and index < i.handler.depth):
-            return i
+            return n
     return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import functools
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -196,9 +197,10 @@ _WE_SET = {
 }
 
 
-def _parent_sets() -> set[str]:
+@functools.cache
+def _parent_sets() -> frozenset[str]:
     """The fields that this torch's own __init__ sets: if it has one that we do not know, we let it do the work."""
-    return {i.argval for i in dis.get_instructions(FakeTensorMode.__init__) if i.opname == "STORE_ATTR"}
+    return frozenset(i.argval for i in dis.get_instructions(FakeTensorMode.__init__) if i.opname == "STORE_ATTR")
 
 
 def fake_mode(scalar_outputs: bool = False) -> FakeMode:

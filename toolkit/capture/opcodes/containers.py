@@ -48,12 +48,12 @@ class ContainerOpcodes(Family):
 
     def LIST_APPEND(self, i: Instruction) -> None:
         value = self.pop_lazy()
-        self.stack[-i.argval].call_method(self, "append", [value], {})
+        self.realize(self.stack[-i.argval]).call_method(self, "append", [value], {})
 
     def LIST_EXTEND(self, i: Instruction) -> None:
         value = self.pop()
         self.require(value, "__iter__", "__getitem__")
-        self.stack[-i.argval].call_method(self, "extend", [value], {})
+        self.realize(self.stack[-i.argval]).call_method(self, "extend", [value], {})
 
     def SET_ADD(self, i: Instruction) -> None:
         value = self.pop()
