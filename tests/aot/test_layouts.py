@@ -229,3 +229,32 @@ def test_where_an_input_begins_in_its_memory_is_guarded_when_somebody_asks(fn, d
         found.sum().backward()
         expected.sum().backward()
         assert torch.equal(found, expected) and torch.equal(x.grad, y.grad)
+
+
+def strided_after_a_write(x):
+    x[1:].add_(1)
+    return x.as_strided((3,), (3,)), torch.as_strided_copy(x, (3,), (2,))
+
+
+def gaps_between_windows(x):
+    x.unfold(0, 1, 3).add_(10)
+    return x
+
+
+def rolled_and_strided(x):
+    return torch.as_strided(torch.roll(x, -1, 0), (5, 10), (4, 1))
+
+
+@pytest.mark.parametrize(
+    ("fn", "make"),
+    [
+        (strided_after_a_write, lambda: torch.arange(20.0)[::2]),
+        (gaps_between_windows, lambda: torch.arange(8.0)),
+        (rolled_and_strided, lambda: torch.arange(100.0).reshape(2, 5, 2, 5).to(memory_format=torch.channels_last)),
+    ],
+    ids=lambda v: getattr(v, "__name__", "x"),
+)
+def test_memory_lies_as_in_eager_where_that_shows(fn, make):
+    one, other = make(), make()
+    torch.testing.assert_close(fuselab.compile(fn, backend="cpp")(other), fn(one), rtol=0, atol=0)
+    assert torch.equal(one, other)

@@ -1,7 +1,8 @@
-"""Dtypes that eager refuses and traces do not: the same error comes."""
+"""Dtypes and numbers that eager refuses and traces do not: the same error comes."""
 
 from __future__ import annotations
 
+import operator
 import warnings
 
 import pytest
@@ -12,13 +13,13 @@ import fuselab
 from fuselab.toolkit.events import FellBack, InternalFailure, KernelFailed, Recorder
 
 INTS, BOOLS = torch.arange(6).view(2, 3), torch.ones(2, 3, dtype=torch.bool)
-HALVES, COMPLEX = torch.ones(3).half(), torch.ones(3, dtype=torch.complex64)
+FLOATS, HALVES, COMPLEX = torch.linspace(0, 1, 3), torch.ones(3).half(), torch.ones(3, dtype=torch.complex64)
 REFUSED = {
     "softmax of integers": lambda: F.softmax(INTS, -1),
     "cross entropy of integers": lambda: F.cross_entropy(INTS, torch.tensor([0, 1])),
     "gelu of integers": lambda: F.gelu(INTS, approximate="tanh"),
     "abs of bools": lambda: BOOLS.abs().sum(),
-    "argmax of bools": lambda: BOOLS.argmax(),
+    "argmax of bools": lambda: (BOOLS + BOOLS).argmax(),
     "relu of bools": lambda: F.relu(BOOLS),
     "a difference with bools": lambda: BOOLS.float() - BOOLS,
     "bits of floats": lambda: BOOLS.float() & 1,
@@ -31,12 +32,34 @@ REFUSED = {
     "truth into floats": lambda: torch.any(BOOLS, 0, out=torch.ones(3)),
     "products into another dtype": lambda: torch.cross(HALVES, HALVES, dim=0, out=torch.ones(3)),
     "complex numbers into floats": lambda: torch.add(COMPLEX, 1, out=torch.ones(3)),
+    "smooth l1 of a negative beta": lambda: F.smooth_l1_loss(FLOATS, FLOATS, beta=-1.0),
+    "celu without a slope": lambda: F.celu(FLOATS, 0.0),
+    "heaviside of two dtypes": lambda: torch.heaviside(FLOATS, FLOATS.double()),
+    "a matrix times a vector of another dtype": lambda: FLOATS.expand(2, 3) @ FLOATS.double(),
+    "numbers of another dtype added at places": lambda: FLOATS.index_add(0, torch.tensor([0]), FLOATS[:1].double()),
+    "numbers of another dtype put at places": lambda: FLOATS.index_put((torch.tensor([0]),), torch.tensor(1)),
+    "mvlgamma of no dimension": lambda: torch.mvlgamma(FLOATS + 5, 0),
+    "targets that are no probabilities": lambda: F.binary_cross_entropy(FLOATS, FLOATS * 3),
+    "a mask's value too large for halves": lambda: HALVES.masked_fill(HALVES > 0, -1e9).softmax(-1),
+    "a choice too large for bytes": lambda: torch.where(BOOLS, INTS.byte(), 300),
+    "a value too large for floats": lambda: FLOATS.clamp(0, 1e40),
+    "a value too large for bytes": lambda: INTS.byte().clamp(0, 300),
+    "a constant too large for bytes": lambda: torch.full((2,), 300, dtype=torch.uint8),
+    "a value scattered that is too large": lambda: INTS[0].char().scatter(0, torch.tensor([0]), 300),
+    "complex numbers multiplied into floats": lambda: FLOATS.clone().mul_(1j),
+    "floats multiplied into integers": lambda: INTS.clone().mul_(FLOATS),
+    "floats added into a window of integers": lambda: operator.imul(INTS.clone()[0], FLOATS),
 }
 TAKEN = {
     "softmax of integers, as floats": lambda: F.softmax(INTS, -1, dtype=torch.float32),
     "bits of integers": lambda: (INTS & 1) | INTS,
     "integers with floats": lambda: torch.hypot(INTS, INTS.float()),
     "rounded integers": lambda: INTS.round() + 1,
+    "bytes with large and negative numbers": lambda: (INTS.byte() + 300).int() + (INTS.byte() == -1) + INTS.byte().clamp(-3, 200),
+    "a choice too large for halves": lambda: torch.where(HALVES < 0, HALVES, -1e9),
+    "infinity in halves": lambda: HALVES.masked_fill(HALVES > 0, float("-inf")),
+    "probabilities": lambda: F.binary_cross_entropy(FLOATS, FLOATS),
+    "integers multiplied into floats": lambda: FLOATS.clone().mul_(INTS[0]),
     "floats with integer targets": lambda: F.cross_entropy(INTS.float(), torch.tensor([0, 1])),
 }
 
@@ -79,3 +102,10 @@ def test_one_warning_that_a_result_is_resized():
         said.append([str(w.message) for w in caught])
     assert len(said[0]) == 1
     assert said[0] == said[1]
+
+
+def test_slopes_that_in_place_activations_cannot_derive_are_refused_in_backward():
+    for fn in (lambda x: F.leaky_relu_(x * 1, -0.5), lambda x: F.elu_(x * 1, -0.5)):
+        y = fuselab.compile(fn, backend="cpp")(torch.ones(3, requires_grad=True))
+        with pytest.raises(RuntimeError, match="In-place"):
+            y.sum().backward()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,6 +10,7 @@ from eager import check
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import fuselab
+from fuselab.toolkit.events import GraphCaptured, InternalFailure, Recorder
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 
@@ -128,3 +130,30 @@ def test_kernels_of_attention_over_a_break():
         return y, torch.backends.cuda.flash_sdp_enabled()
 
     check(fn, torch.randn(1, 2, 4, 8), graphs=None, breaks=None)
+
+
+def written(x):
+    x[0].mul_(2)
+    return x.add_(1), x.view(-1)
+
+
+def branched(x):
+    y = x * 2
+    return torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (y,))
+
+
+def through_numpy(x):
+    a = x.numpy()
+    a += 1
+    return x * 2, torch.from_numpy(np.sin(a))
+
+
+@pytest.mark.parametrize("fn", [written, branched, through_numpy], ids=lambda f: f.__name__)
+def test_in_inference_mode_where_nobody_counts_writes(fn):
+    one = torch.randn(3, 2)
+    other = one.clone()
+    with torch.inference_mode(), Recorder() as recorder:
+        found = fuselab.compile(fn, backend="eager")(one)
+        torch.testing.assert_close(found, fn(other))
+    torch.testing.assert_close(one, other)
+    assert len(recorder.of(GraphCaptured)) == 1 and not recorder.of(InternalFailure)

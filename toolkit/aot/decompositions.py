@@ -478,7 +478,7 @@ def fill(x: Tensor, value: float) -> Tensor:
 TORCHS = """
 _chunk_cat _euclidean_dist _fused_rms_norm _fused_rms_norm_backward _prelu_kernel _prelu_kernel_backward _safe_softmax
 _unsafe_masked_index _unsafe_masked_index_put_accumulate _weight_norm_interface adaptive_max_pool2d adaptive_max_pool3d
-addr affine_grid_generator aminmax binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits block_diag celu
+addr affine_grid_generator aminmax binary_cross_entropy_backward binary_cross_entropy_with_logits block_diag celu
 channel_shuffle col2im cudnn_batch_norm_backward deg2rad diag_embed diagonal_backward dist dot elu elu_backward embedding_dense_backward
 eye floor_divide frac glu glu_backward grid_sampler_2d hann_window hardshrink hardsigmoid hardsigmoid_backward hardswish
 hardswish_backward hardtanh hardtanh_backward heaviside huber_loss huber_loss_backward im2col isin

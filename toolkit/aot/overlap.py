@@ -1,4 +1,5 @@
-"""Writes that eager refuses, or that come out in its own way, because elements share memory: an expanded tensor, two windows of one.
+"""Writes that eager refuses, or that come out in its own way, because elements share memory: an expanded tensor, two windows of one. And
+writes after which functionalization's new values lie otherwise than eager's old ones.
 
 Functionalization computes all new values first and knows no such thing; a graph with one of these is left to eager.
 """
@@ -15,7 +16,8 @@ from .. import shapes
 from .._torch import WeakIdKeyDictionary, free_unbacked_symbols, without_inner_mode
 from ..errors import CannotTrace
 from .functionalize import storage_key, unwrapped
-from .strides import repeats, same, turned
+from .refused import refuse_cast
+from .strides import contiguous, repeats, same, turned
 
 AUGMENTED = frozenset("iadd isub imul itruediv ifloordiv imod ipow iand ior ixor imatmul ilshift irshift".split())  # noqa: SIM905
 NO_WRITES = frozenset(
@@ -27,7 +29,7 @@ class Overlaps:
     """Watches the calls of one trace."""
 
     def __init__(self) -> None:
-        self._windows: Any = WeakIdKeyDictionary()  # views of tensors with a dimension of stride 0
+        self._windows: Any = WeakIdKeyDictionary()  # views of tensors with a dimension of stride 0, or by unfold, which may leave gaps
         self._strides: Any = WeakIdKeyDictionary()  # eager's: what is written into a tensor does not change them
         self._marks: Any = WeakIdKeyDictionary()
         self._into: list[tuple[torch.Tensor, torch.Size]] = []
@@ -40,12 +42,25 @@ class Overlaps:
         if self._into and callable(target):
             _refuse_other_dtype(target, args, kwargs)
         self._written = []
+        self._refuse_restrided(_name(target), args)
         for written in _written(_name(target), args, kwargs):
             self._written.append((written, written.stride()))
+            for t in (written, written._base):
+                if t is not None:
+                    self._strides.setdefault(t, t.stride())
+            refuse_cast(_name(target), written, args)
             if self._is_window(written) or (_is_setitem(target) and self._is_window(args[0])):
                 raise CannotTrace("a tensor whose elements share memory is changed in place")
             if any(_overlaps_partly(written, s) for s in sources):
                 raise CannotTrace("a tensor is changed in place from another window of its own memory")
+
+    def _refuse_restrided(self, name: str, args: tuple[Any, ...]) -> None:
+        """Memory is seen in other strides after a write into it that may have moved it: a new value lies densely, without gaps."""
+        if "as_strided" in name and args and isinstance(args[0], torch.Tensor) and torch._is_functional_tensor(args[0]):
+            owner = args[0] if args[0]._base is None else args[0]._base
+            stride = self._strides.get(owner, owner.stride())
+            if torch._functionalize_has_data_mutation(owner) and stride != contiguous(owner, owner):
+                raise CannotTrace("a tensor with gaps is changed in place, and then its memory is seen in other strides")
 
     def _is_window(self, t: Any) -> bool:
         return isinstance(t, torch.Tensor) and (repeats(t) or t in self._windows)
@@ -70,7 +85,8 @@ class Overlaps:
         for t in tree_leaves(result):
             if isinstance(t, torch.Tensor) and t.layout is torch.strided and (t not in self._strides or _name(target) in NO_WRITES):
                 self._strides[t] = t.stride()
-        odd = [t for t in tree_leaves(args) if self._is_window(t)]
+        unfolded = _name(target) == "unfold"
+        odd = [t for t in tree_leaves(args) if self._is_window(t) or (unfolded and isinstance(t, torch.Tensor))]
         for t in tree_leaves(result) if odd else ():
             if isinstance(t, torch.Tensor) and any(t is not o and storage_key(t) == storage_key(o) for o in odd):
                 self._windows[t] = True

@@ -1,12 +1,15 @@
-"""Dtypes that eager's CPU kernels refuse, where nobody else would: the meta functions and decompositions of these operations take them.
+"""Dtypes and numbers that eager's CPU kernels refuse, where nobody else would: the meta functions and decompositions of these operations
+take them.
 
-A graph with such a call runs in eager, which raises what there is to raise. Found by calling every operation of torch's op_db with the
-dtypes that it does not list (`tests/cases/refusals.py`).
+A graph with such a call runs in eager, which raises what there is to raise. The dtypes were found by calling every operation of torch's
+op_db with those that it does not list (`tests/cases/refusals.py`).
 """
 
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -60,8 +63,73 @@ def _table() -> dict[Any, str]:
     return found
 
 
+aten = torch.ops.aten
+_ARGUMENTS: dict[Any, Callable[..., bool]] = {  # is such a call refused, or done in other dtypes than torch's rows say?
+    aten.celu.default: lambda x, alpha=1.0: alpha == 0,
+    aten.elu_backward.default: lambda grad, alpha, scale, input_scale, is_result, x: is_result and alpha < 0,
+    aten.leaky_relu_backward.default: lambda grad, x, slope, is_result: is_result and slope < 0,
+    aten.smooth_l1_loss.default: lambda x, target, reduction=1, beta=1.0: beta < 0,
+    aten.mvlgamma.default: lambda x, p: p < 1,
+    aten.huber_loss.default: lambda x, target, reduction=1, delta=1.0: x.dtype != target.dtype,
+    aten.heaviside.default: lambda x, values: x.dtype != values.dtype,
+    aten.mv.default: lambda matrix, vector: matrix.dtype != vector.dtype,
+    aten.index_put.default: lambda x, indices, values, accumulate=False: x.dtype != values.dtype,
+    aten.index_add.default: lambda x, dim, index, source, alpha=1: x.dtype != source.dtype,
+}
+_ARITHMETIC = frozenset(("add", "sub", "mul", "addcmul", "addcdiv", "iadd", "isub", "imul"))
+
+
+def refuse_cast(name: str, written: torch.Tensor, operands: Sequence[Any]) -> None:
+    """Raises CannotTrace if eager does not write the result of in-place arithmetic, named so, into a tensor of this dtype: meta functions
+    let these few pass."""
+    if name.strip("_") in _ARITHMETIC:
+        for other in operands:
+            together = torch.result_type(written, other) if isinstance(other, torch.Tensor | int | float | complex) else written.dtype
+            if not torch.can_cast(together, written.dtype):
+                raise CannotTrace(f"{together} is not written into {written.dtype}")
+
+
+@functools.cache
+def _numbers(func: Any) -> tuple[tuple[int, str], ...]:
+    """Which arguments are numbers, by place and by name."""
+    return tuple((i, a.name) for i, a in enumerate(func._schema.arguments) if str(a.type) in ("number", "Optional[number]"))
+
+
+def _refuse_overflow(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """ATen converts numbers to the tensors' dtype and says so if they do not fit: -1e9 in float16, 300 in a byte."""
+    for i, name in _numbers(func) if isinstance(func, torch._ops.OpOverload) else ():
+        number = args[i] if i < len(args) else kwargs.get(name)
+        if type(number) in (int, float):
+            dtype = kwargs.get("dtype") or _computed_in(func, args) or _dtype_of(number)
+            if not _fits(number, dtype) and not (func is aten.scalar_tensor.default and dtype.is_floating_point):  # that gives infinity
+                raise CannotTrace(f"{func} converts {number} to {dtype}")
+
+
+def _computed_in(func: Any, args: tuple[Any, ...]) -> torch.dtype | None:
+    """What the tensors are promoted to: those that are no masks and no indices."""
+    given = zip(func._schema.arguments, args, strict=False)
+    dtypes = [x.dtype for a, x in given if isinstance(x, torch.Tensor) and x.dtype is not torch.bool and a.name != "index"]
+    return functools.reduce(torch.promote_types, dtypes) if dtypes else None
+
+
+def _dtype_of(number: float) -> torch.dtype:
+    return torch.int64 if isinstance(number, int) else torch.get_default_dtype()
+
+
+def _fits(number: float, dtype: torch.dtype) -> bool:
+    if dtype is torch.bool or dtype.is_complex:
+        return True
+    if dtype.is_floating_point:
+        return not math.isfinite(number) or abs(number) <= torch.finfo(dtype).max
+    limits = torch.iinfo(dtype)
+    return (limits.min or -limits.max) <= number <= limits.max  # unsigned ones take negative numbers: they wrap
+
+
 def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raises CannotTrace if eager has no kernel on the CPU for this call, or takes no float as a factor of integers."""
+    """Raises CannotTrace if eager has no kernel on the CPU for this call, or does not take its numbers."""
+    if func in _ARGUMENTS and _ARGUMENTS[func](*args, **kwargs):
+        raise CannotTrace(f"{func} does not take such arguments")
+    _refuse_overflow(func, args, kwargs)
     if any(isinstance(kwargs.get(factor), float) for factor in ("alpha", "beta")):
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         if not any(t.is_floating_point() or t.is_complex() for t in tensors):
@@ -78,4 +146,4 @@ def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         raise CannotTrace(f"{func} has no kernel for {together} on the CPU")
 
 
-__all__ = ["refuse"]
+__all__ = ["refuse", "refuse_cast"]

@@ -169,6 +169,7 @@ _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
     aten.huber_loss_backward.default: contiguous,
     aten.normal.Tensor_Tensor: contiguous,
     aten.channel_shuffle.default: as_images,
+    aten.roll.default: as_images,
     aten.max_unpool2d.default: as_images,
     aten.replication_pad2d_backward.default: as_images,
     aten.native_batch_norm.default: as_images,

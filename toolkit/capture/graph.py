@@ -58,7 +58,7 @@ class GraphInput:
             return
         self._written = self._written or self.written
         sizes, strides, _, requires_grad = self.layout
-        with fake, torch.no_grad():
+        with fake, torch.inference_mode(False), torch.no_grad():
             fresh = torch.empty_strided(sizes, strides, dtype=self.example.dtype, device=self.example.device)
         fresh.requires_grad_(requires_grad)
         if hasattr(self.example, "_fuselab_storage"):

@@ -115,13 +115,22 @@ def trace(tx: Interpreter, function: VariableTracker, args: Sequence[VariableTra
     """Call `function` in the trace and note the nodes it makes. Breaks the graph if it changes anything that was there before."""
     graph = tx.graph
     before = set(graph.fx.nodes)
-    versions = {n: example._version for n in before if isinstance(example := n.meta.get("example_value"), torch.Tensor)}
+    examples = [e for n in before if isinstance(e := n.meta.get("example_value"), torch.Tensor)]
+    versions = [(e, e._version) for e in examples if not e.is_inference()]
+    uncounted = {id(e) for e in examples if e.is_inference()}
     changes = tx.effects.count
     result = tx.realize(tx.call(function, args))
     nodes = [n for n in graph.fx.nodes if n not in before and n.op != "placeholder"]
-    if tx.effects.count != changes or any(n.meta["example_value"]._version != v for n, v in versions.items()):
+    written = any(e._version != v for e, v in versions) or any(_may_write(n, uncounted) for n in nodes)
+    if tx.effects.count != changes or written:
         tx.break_graph("side-effect", f"{what} changes something outside of it")
     return Region(what, nodes, result)
+
+
+def _may_write(node: torch.fx.Node, uncounted: set[int]) -> bool:
+    """Into an inference tensor, which counts no writes: the result is such a tensor itself, or there is none."""
+    example = node.meta.get("example_value")
+    return bool(uncounted) and (example is None or id(example) in uncounted)
 
 
 def stand_in(tx: Interpreter, value: VariableTracker, example: torch.Tensor) -> TensorVariable:

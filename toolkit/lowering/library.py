@@ -43,9 +43,12 @@ FAMILIES = {  # reason -> names of ATen ops
     PACKED: "mkldnn::_convolution_pointwise mkldnn::_convolution_transpose_pointwise mkldnn::_linear_pointwise mkl::_mkl_linear",
     PACKING: """mkldnn::_reorder_convolution_weight mkldnn::_reorder_convolution_transpose_weight mkldnn::_reorder_linear_weight
         mkl::_mkl_reorder_linear_weight""",
+    "a check of every value": "binary_cross_entropy",
 }  # fmt: skip
 
-COPYING = {"_fft_r2c", "_fft_c2c", "_fft_c2r", "cholesky", "cholesky_inverse", "cholesky_solve"}  # `out=` computes elsewhere and copies
+COPYING = frozenset(  # `out=` computes elsewhere and copies
+    "_fft_r2c _fft_c2c _fft_c2r cholesky cholesky_inverse cholesky_solve binary_cross_entropy".split()  # noqa: SIM905
+)
 PLACE = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})  # arguments that given memory answers
 
 

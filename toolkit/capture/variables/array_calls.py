@@ -192,6 +192,8 @@ def _with_memory(tx: Interpreter, made: TensorVariable, expected: Any, given: li
         return ArrayVariable(tx.trace, tensor=tx.graph.call_method("clone", [made]))
     result = ArrayVariable(tx.trace, tensor=made)
     if shared and _storage(made) not in memory:
+        if any(i.tensor is not None and i.tensor.example.is_inference() for i in shared):
+            tx.break_graph("numpy", "a view of an array of an inference tensor, which counts no writes")
         result.view_of = [(i.tensor, i.tensor.example._version) for i in shared if i.tensor is not None]
     return result
 
