@@ -475,6 +475,10 @@ def below_dispatch() -> bool:
 _autograd = torch._C._autograd  # the stack of hooks of torch.autograd.graph.saved_tensors_hooks has no public reader
 
 
+push_saved_tensors_hooks: Callable[..., None] = _autograd._push_saved_tensors_default_hooks
+pop_saved_tensors_hooks: Callable[[], None] = _autograd._pop_saved_tensors_default_hooks
+
+
 def users_saved_tensor_hooks() -> bool:
     """Do hooks of the user's see every tensor that autograd saves now? Those of torch (checkpoint, save_on_cpu) give back what they got."""
     hooks = _autograd._top_saved_tensors_default_hooks(False)

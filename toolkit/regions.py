@@ -6,8 +6,10 @@ Autograd goes through them as through any Python: each part has its own backward
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +18,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from . import shapes
-from ._torch import FakeTensor, wrappers_in
+from ._torch import FakeTensor, pop_saved_tensors_hooks, push_saved_tensors_hooks, wrappers_in
 
 Run = Callable[..., Sequence[Any]]
 
@@ -81,7 +83,53 @@ def insist(condition: Any, truth: bool, *arguments: Any) -> None:
         raise AssertionError(*arguments)
 
 
-ALONE = (seed, torch.get_rng_state, torch.set_rng_state, insist)  # they run as they are
+class _Open(threading.local):
+    """How many hooks on saved tensors this thread's graphs have set."""
+
+    count = 0
+
+
+_hooks = _Open()
+
+
+def set_hooks(pack: Callable[..., Any], unpack: Callable[..., Any]) -> Callable[[], None]:
+    """What a node calls to set them, until `unset_hooks`."""
+
+    def set_saved_tensors_hooks() -> None:
+        push_saved_tensors_hooks(pack, unpack)
+        _hooks.count += 1
+
+    set_saved_tensors_hooks.runs_alone = True  # type: ignore[attr-defined]
+    return set_saved_tensors_hooks
+
+
+def unset_hooks() -> None:
+    pop_saved_tensors_hooks()
+    _hooks.count -= 1
+
+
+def unset_earlier_hooks() -> None:
+    """Those that were set before the graph ran."""
+    pop_saved_tensors_hooks()
+
+
+def closing_hooks(compiled: Run) -> Run:
+    """`compiled`, whose graph sets hooks on saved tensors: an exception ends their blocks."""
+
+    @functools.wraps(compiled, updated=())
+    def call(*args: Any) -> Any:
+        before = _hooks.count
+        try:
+            return compiled(*args)
+        except BaseException:
+            while _hooks.count > before:
+                unset_hooks()
+            raise
+
+    return call
+
+
+ALONE = (unset_hooks, unset_earlier_hooks, seed, torch.get_rng_state, torch.set_rng_state, insist)  # they run as they are
 RUNS = (choose, repeat, over_slices)
 
 
@@ -89,10 +137,14 @@ def has_regions(gm: GraphModule) -> bool:
     return any(n.target in RUNS for n in gm.graph.nodes if n.op == "call_function") or bool(as_they_are(gm.graph))
 
 
+def runs_alone(node: Node) -> bool:
+    return node.target in ALONE or getattr(node.target, "runs_alone", False)
+
+
 def as_they_are(graph: Graph) -> set[Node]:
     """Nodes that act on more than tensors, and those that have to do with tensors that hold others, whose class's own code decides what an
     operation does. If such tensors have gradients, all that is differentiated: those of plain tensors may be such tensors too."""
-    alone = {n for n in graph.nodes if n.target in ALONE}
+    alone = set(filter(runs_alone, graph.nodes))
     wrapping = {n: list(wrappers_in(n.meta.get("example_value"))) for n in graph.nodes}
     if not any(wrapping.values()):
         return alone
@@ -138,7 +190,7 @@ def _refuse(graph: Graph) -> None:
     """What spans several parts: a state of torch that is set, a tensor that asks for gradients only later."""
     for node in graph.nodes:
         example = node.meta.get("example_value")
-        if node.op == "call_function" and example is None and not node.all_input_nodes and node.target not in ALONE:
+        if node.op == "call_function" and example is None and not node.all_input_nodes and not runs_alone(node):
             raise NotApart(f"{getattr(node.target, '__name__', node.target)} is called around control flow")
         if isinstance(example, torch.Tensor) and node.op != "placeholder" and node.meta.get("needs_grad") != example.requires_grad:
             raise NotApart(f"{node.name} needs gradients after an in-place operation")

@@ -24,7 +24,7 @@ _LIBRARIES = (
 )  # fmt: skip
 # Inside torch, what users compile without writing it: forward of a layer, the step of an optimizer. Not the machinery around.
 _LAYERS, _OPTIMIZERS = "torch/nn/modules/", "torch/optim/"
-_MACHINERY = ("torch/optim/optimizer.py", "torch/optim/lr_scheduler.py", "torch/optim/swa_utils.py")
+_MACHINERY = ("torch/nn/modules/_functions.py", "torch/optim/optimizer.py", "torch/optim/lr_scheduler.py", "torch/optim/swa_utils.py")
 _OURS = ("toolkit", "magics", "widgets")
 _ASKS = "magics/bind.py"  # ours, but the hook stays on in it: it asks whether something compiled is running
 _OFF_BELOW = ("torch/_dynamo/", "torch/_inductor/")
@@ -53,9 +53,11 @@ def look_around() -> None:
 
 def _is_compute_of_torch(code: types.CodeType) -> bool:
     path = code.co_filename.removeprefix(_torch_folder() + "/")
+    if path.startswith(_MACHINERY):
+        return False
     if path.startswith(_LAYERS):
         return code.co_name == "forward"
-    return path.startswith(_OPTIMIZERS) and not path.startswith(_MACHINERY) and not code.co_name.startswith("__")
+    return path.startswith(_OPTIMIZERS) and not code.co_name.startswith("__")
 
 
 def _is_written_by_a_library(code: types.CodeType, module: object) -> bool:

@@ -90,6 +90,8 @@ class Trace:
         self.devices: list[tuple[torch.device, int]] = []  # open torch.device blocks, and the steps at which they were entered
         self.inference: int | None = None  # the step at which a block of inference mode was entered
         self.inference_left: int | None = None  # and left
+        self.saved_hooks: list[int] = []  # open blocks of saved_tensors_hooks: the steps at which they were entered
+        self.sets_hooks = False
         self.modes: list[tuple[VariableTracker, int]] = []  # torch function modes entered, and the steps at which they were
         self.classes_off_at_start = not torch._C._is_torch_function_enabled()
         self.classes_off: list[int] = [-1] if self.classes_off_at_start else []  # steps at which __torch_function__ was switched off

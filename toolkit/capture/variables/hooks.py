@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ... import _torch, regions
+from .. import torch_calls, transforms
 from ..breaks import BreakGraph
 from .autograd import assume_stateless
 from .base import Args, Kwargs, NotConstant, VariableTracker
@@ -87,7 +89,7 @@ def register(tx: Interpreter, tensor: TensorVariable, method: str, hook: Variabl
         if any(given.written for given in tx.graph.inputs if given.node is tensor.node):  # then it is another tensor to autograd
             return None
         return _note(tx, HandleVariable(tensor, method, hook, tx.trace.step))
-    function = _function(tx, hook) if method == "register_hook" else None
+    function = stateless_function(tx, hook, "a hook on a tensor") if method == "register_hook" else None
     if function is None:
         return None
     node = tx.graph.node("call_function", _registering(function), (tensor.proxy(tx),), {}, None)
@@ -100,7 +102,7 @@ def _note(tx: Interpreter, handle: HandleVariable) -> HandleVariable:
     return handle
 
 
-def _function(tx: Interpreter, hook: VariableTracker) -> types.FunctionType | None:
+def stateless_function(tx: Interpreter, hook: VariableTracker, of: str) -> types.FunctionType | None:
     """The hook as a real function that depends on nothing but its argument; None if it is not one."""
     try:
         function = _made(tx, hook) if isinstance(hook, NestedFunctionVariable) else hook.real()
@@ -108,8 +110,29 @@ def _function(tx: Interpreter, hook: VariableTracker) -> types.FunctionType | No
         return None
     if not isinstance(function, types.FunctionType):
         return None
-    assume_stateless(tx, function, set(), "a hook on a tensor")
+    assume_stateless(tx, function, set(), of)
     return function
+
+
+def _push(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """The block of torch.autograd.graph.saved_tensors_hooks begins: what is in it autograd runs as it is."""
+    functions = [stateless_function(tx, tx.realize(hook), "saved_tensors_hooks") for hook in args]
+    if transforms.active() or not all(functions):
+        tx.break_graph("backward", "hooks on saved tensors are set that look at more than the tensors")
+    tx.trace.saved_hooks.append(tx.trace.step)
+    tx.trace.sets_hooks = True
+    tx.graph.node("call_function", regions.set_hooks(*functions), (), {}, None)  # type: ignore[arg-type]
+    return tx.wrap_constant(None)
+
+
+def _pop(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+    target = regions.unset_hooks if tx.trace.saved_hooks else regions.unset_earlier_hooks
+    del tx.trace.saved_hooks[-1:]
+    tx.graph.node("call_function", target, (), {}, None)
+    return tx.wrap_constant(None)
+
+
+torch_calls.RULES.update({_torch.push_saved_tensors_hooks: _push, _torch.pop_saved_tensors_hooks: _pop})
 
 
 def _made(tx: Interpreter, hook: NestedFunctionVariable) -> types.FunctionType:
