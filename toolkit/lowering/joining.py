@@ -1,15 +1,17 @@
-"""Several tensors into one: cat, stack, and writes of a part into a copy of the whole (as choices, not stores)."""
+"""Several tensors into one: cat and stack (few parts as a choice, more as writes into slices), and writes of a part into a copy of the
+whole (as choices, not stores)."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from ..loops.index import floordiv, modular
-from ..loops.ir import TensorBox
-from ..loops.layout import ONE, ZERO, Expr
+from ..loops.ir import ComputedBuffer, Loops, TensorBox
+from ..loops.layout import ELEMENTS, ONE, ZERO, Expr, Layout, contiguous_strides
 from ..loops.ops import Index, Value, ops
 from .build import Builder, expr
 from .library import library
@@ -18,7 +20,8 @@ from .promotion import cast, promoted
 from .table import lowers
 from .view import slice_range, unsqueeze, wrapped
 
-MOST_PARTS = 8  # a choice among more costs more than the library's copy
+MOST_PARTS = 8  # a choice among more costs more than writing each into its slice, or the library's copy
+MOST_SLICES = 64
 
 
 @lowers("cat.default")
@@ -31,6 +34,9 @@ def cat(b: Builder, tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
     if len(parts) == 1:
         return clone(b, parts[0])
     if len(parts) > MOST_PARTS and b.device(parts).type == "cpu":
+        parts = [p for p in parts if p.size[dim] != 0]
+        if len(parts) <= MOST_SLICES and all(map(_is_made_here, parts)):
+            return _written(b, parts, dim, dtype)
         return library(b, torch.ops.aten.cat.default, (tensors, dim), {}, "joining many tensors")
     for part in parts:
         if part.storage.heavy and len(parts) > 2:
@@ -53,6 +59,31 @@ def cat(b: Builder, tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
 
     size = (*parts[0].size[:dim], starts[-1], *parts[0].size[dim + 1 :])
     return b.pointwise(inner, size, dtype, parts, work=2 * len(parts))
+
+
+def _is_made_here(part: TensorBox) -> bool:
+    """By a loop that may as well write into a slice."""
+    return part.dtype in ELEMENTS and (not part.storage.realized or isinstance(part.storage.data, ComputedBuffer))
+
+
+def _written(b: Builder, parts: Sequence[TensorBox], dim: int, dtype: torch.dtype) -> TensorBox:
+    """Each part written into its slice, where the loop that makes it will do that."""
+    for part in parts:
+        if part.storage.heavy:
+            b.realize(part)
+    size = (*parts[0].size[:dim], sum((p.size[dim] for p in parts), ZERO), *parts[0].size[dim + 1 :])
+    device, stride, start = b.device(parts), b.eager_stride(size) or contiguous_strides(size), ZERO
+    whole = b.computed(_loops(b, parts[0], dtype), stride, size)
+    buffer = whole.storage.data
+    assert isinstance(buffer, ComputedBuffer)
+    for before, part in itertools.pairwise(parts):
+        start += before.size[dim]
+        b.mutate(buffer, _loops(b, part, dtype), Layout(device, dtype, part.size, stride, start * stride[dim]))
+    return whole
+
+
+def _loops(b: Builder, part: TensorBox, dtype: torch.dtype) -> Loops:
+    return b.pointwise(part.loader(), part.size, dtype, (part,), part.device).storage.data  # type: ignore[return-value]
 
 
 def _shifted(load: Callable[[Index], Value], index: Index, dim: int, start: Expr) -> Callable[[], Value]:
