@@ -79,7 +79,7 @@ class SymbolicEnv(ShapeEnv):
     # -- torch's hooks. Stacks are not collected: the line is known, and torch's own filter imports dynamo and inductor.
 
     def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[SLoc, str]:
-        return SLoc(framework_loc, self.line()), ""  # type: ignore[arg-type]
+        return SLoc(framework_loc or "", self.line()), ""  # type: ignore[arg-type]  # torch 2.11 cannot print a missing one
 
     def _get_user_frame(self) -> None:
         return None
