@@ -1,12 +1,15 @@
 """A graph break in a loop: the loop goes on in resume functions, whose number depends on the code and not on the number of turns."""
 
+import itertools
 import sys
 import traceback
 
+import pytest
 import torch
-from eager import Captured, same
+from eager import Captured, check, same
 
 import fuselab
+from fuselab.toolkit.capture import interpreter, trace
 from fuselab.toolkit.events import CompileFinished, GuardsInstalled, RecompileLimitHit
 
 x = torch.arange(4.0)
@@ -183,3 +186,78 @@ def test_what_is_on_the_stack_has_words_for_names():
 def text_rows(event):
     rows = event.rows
     return rows() if callable(rows) else rows
+
+
+# -- what is too long to be traced ----------------------------------------------------------------------------------------------
+
+
+def _counted(x):
+    y, n = x + 1, 0
+    for i in range(7000):
+        n += i
+    return y * 2 + n
+
+
+def _gathered(x):
+    y = x + 1
+    items = {i: i for i in range(7000)}
+    return y * 2 + len(items)
+
+
+def _while(x):
+    y, n = x + 1, 0
+    while True:
+        n += 1
+        if n < 7000:
+            continue
+        break
+    return y * 2 + n
+
+
+@pytest.mark.parametrize("f", [_counted, _gathered, _while])
+@pytest.mark.parametrize("stretch", range(60, 72))
+def test_a_long_stretch_without_tensors_breaks_anywhere_in_its_turn(f, stretch, monkeypatch):
+    monkeypatch.setattr(interpreter, "LONG_STRETCH", stretch)
+    monkeypatch.setattr(trace, "LONG_WITHOUT_TENSORS", 70)
+    captured = check(f, torch.ones(2), graphs=None, breaks=None, calls=1)
+    assert len(captured.graphs) == 2 and not captured.skips
+
+
+MANY = list(range(30_000))
+MANY_BY_NAME = {str(n): n for n in MANY}
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda: sum(itertools.repeat(1, 3_000_000)),
+        lambda: len([0] * 5_000_000),
+        lambda: len(list(range(1_000_000))),
+        lambda: max(range(1_000_000)),
+        lambda: len(list(map(str, range(300_000)))),
+        lambda: sum(MANY),
+        lambda: len(MANY_BY_NAME),
+    ],
+)
+def test_many_items_are_gone_through_by_python_itself(count):
+    def f(x):
+        return (x + 1) * count()
+
+    captured = check(f, torch.ones(2), graphs=None, breaks=None, calls=1)
+    assert len(captured.graphs) == 2 and set(captured.breaks) <= {"too-long", "unsupported-object"}
+
+
+def test_an_item_of_a_very_large_container_is_guarded_alone():
+    def f(x):
+        return x * MANY[5] + MANY_BY_NAME["7"]
+
+    captured = Captured(f)
+    assert captured(torch.ones(2)).tolist() == [12, 12]
+    MANY[6] = 0
+    assert captured(torch.ones(2)).tolist() == [12, 12] and len(captured.graphs) == 1
+    MANY[5], before = 9, MANY[5]
+    try:
+        assert captured(torch.ones(2)).tolist() == [16, 16]
+    finally:
+        MANY[5] = before
+    assert captured.breaks == []

@@ -85,6 +85,8 @@ class GoingOn:
             self._run_jump(instruction)
         elif instruction.opname == "FOR_ITER":
             self._run_for(instruction)
+        elif instruction.opname == "JUMP":
+            self._go_on(instruction.target, self.slots)
         else:
             results = self._run_plain(instruction)
             if instruction.opname not in LEAVES:

@@ -18,7 +18,7 @@ from .bytecode import Body, Handler, Instruction
 from .failures import explain_failure
 from .opcodes import Opcodes
 from .operations import Operations
-from .trace import DEEPEST, LONG_WITHOUT_TENSORS, MOST_INSTRUCTIONS, Trace
+from .trace import DEEPEST, LONG_STRETCH, MOST_INSTRUCTIONS, Trace
 from .variables.base import NotConstant, VariableTracker
 from .variables.exceptions import ExceptionVariable
 
@@ -115,10 +115,19 @@ class Interpreter(Opcodes, Operations):
         """One more thing done: an instruction, or an item that an iterator gives within one."""
         trace = self.trace
         trace.steps += 1
+        if trace.steps >= trace.patience:
+            self._still_at_work()
+
+    def _still_at_work(self) -> None:
+        """Is it worth while to go on tracing?"""
+        trace, done = self.trace, self.trace.graph.operations()
+        if not done:
+            raise SkipFrame("no tensor operations", quiet=True)
         if trace.steps > MOST_INSTRUCTIONS:
             self.break_graph("too-long", f"more than {MOST_INSTRUCTIONS} instructions are traced")
-        if trace.steps == LONG_WITHOUT_TENSORS and not trace.graph.operations():
-            raise SkipFrame("no tensor operations", quiet=True)
+        if done == trace.worked:
+            self.break_graph("too-long", f"more than {LONG_STRETCH} instructions are traced without an operation on tensors")
+        trace.patience, trace.worked = trace.steps + LONG_STRETCH, done
 
     def _execute(self) -> None:
         instruction = self.body.instructions[self.index]

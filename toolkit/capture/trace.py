@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 MOST_INSTRUCTIONS = 2_000_000
 LONG_WITHOUT_TENSORS = 20_000  # instructions after which a frame that made no node yet is left alone
+LONG_STRETCH = 100_000  # instructions without a new node after which the graph breaks: Python does them a hundred times as fast
 DEEPEST = 120
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -78,6 +79,7 @@ class Trace:
         self.stack: list[Interpreter] = []
         self.activations: weakref.WeakSet[Interpreter] = weakref.WeakSet()  # all of them, ended ones too
         self.steps = 0
+        self.patience, self.worked = LONG_WITHOUT_TENSORS, 0  # at which step to look whether there are more operations than so many
         self.arrays = KnownArrays()
         self.numbers: dict[Source, VariableTracker] = {}  # numbers that are inputs of the graph
         self.raised_at: int | None = None  # the step of the top frame where the exception that is on its way was raised

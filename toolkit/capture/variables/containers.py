@@ -27,8 +27,14 @@ if TYPE_CHECKING:
     from ..trace import Trace
 
 
-MOST_ITEMS = 1_000_000
+MOST_ITEMS = 100_000
 _NO_PLACE = "cannot fit 'int' into an index-sized integer"
+
+
+def refuse_many(tx: Interpreter, count: int) -> None:
+    """So many items one by one are a matter for Python itself."""
+    if count > MOST_ITEMS:
+        tx.break_graph("too-long", f"{count} items are made or gone through")
 
 
 class SequenceVariable(VariableTracker):
@@ -170,8 +176,7 @@ class SequenceVariable(VariableTracker):
         if not issubclass(times.python_type(), int):
             return None
         count = count_of(tx, times)
-        if len(self.items) * count > MOST_ITEMS:
-            tx.break_graph("too-long", f"a {self.kind.__name__} of {len(self.items) * count} items is made")
+        refuse_many(tx, len(self.items) * count)
         return self if self.kind is tuple and count == 1 else self.made(self.items * count)
 
     def _family(self) -> type:
@@ -485,6 +490,7 @@ class RangeVariable(VariableTracker):
         return RangeIteratorVariable(self.value)
 
     def unpack(self, tx: Interpreter) -> list[VariableTracker]:
+        refuse_many(tx, len(self.value))
         return [ConstantVariable(n) for n in self.value]
 
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..breaks import Observed
 from .base import VariableTracker
-from .containers import TupleVariable
+from .containers import TupleVariable, refuse_many
 from .iterators import FilterVariable, ItemsIteratorVariable, StepsVariable, ZipVariable
 from .rules import RULES, none_given, rule
 from .slices import count_of, index_of
@@ -114,7 +114,9 @@ def _cycle(tx: Interpreter, iterable: VariableTracker) -> Told:
 @rule(itertools.repeat)
 def _repeat(tx: Interpreter, value: VariableTracker, times: VariableTracker | None = None) -> VariableTracker:
     if times is not None:
-        return ItemsIteratorVariable([value] * max(0, count_of(tx, times)), itertools.repeat)
+        count = max(0, count_of(tx, times))
+        refuse_many(tx, count)
+        return ItemsIteratorVariable([value] * count, itertools.repeat)
     return StepsVariable(tx, itertools.repeat, itertools.repeat(value))
 
 

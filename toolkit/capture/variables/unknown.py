@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..guards import GuardKind
+from ..source import ItemSource, TupleItemSource
 from .base import Args, Kwargs, VariableTracker
 from .methods import BuiltinMethodVariable
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..source import Source
 
+LARGEST = 20_000
+_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict)
 _MADE_AT_RUN_TIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
@@ -66,6 +70,31 @@ class UnknownVariable(VariableTracker):
     set_attr = del_attr = set_item = del_item = get_item = contains = proxy = key = truth = length = iterate = next = (
         lambda self, tx, *args: self._refuse(tx)  # type: ignore[assignment]
     )
+
+
+class LargeVariable(UnknownVariable):
+    """A container of very many items, which are not looked at: only one that the program asks for by its key or place is."""
+
+    def describe(self) -> str:
+        return f"{super().describe()} with its {len(self.value)} items"  # type: ignore[arg-type]
+
+    def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
+        wanted = key.constant() if key.is_constant() else None
+        if type(wanted) not in (int, str) or self.source is None or tx.effects.changed(self):
+            return self._refuse(tx)
+        if isinstance(self.value, dict) and wanted in self.value:
+            return tx.wrap(self.value[wanted], ItemSource(self.source, wanted))
+        if isinstance(self.value, (list, tuple)) and type(wanted) is int and 0 <= wanted < len(self.value):
+            return tx.wrap(self.value[wanted], TupleItemSource(self.source, wanted))
+        return self._refuse(tx)
+
+
+def wrap_large(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
+    """Handler: containers that are too large to be guarded item by item."""
+    if type(value) not in _CONTAINERS or len(value) <= LARGEST:  # type: ignore[arg-type]
+        return None
+    tx.guard(GuardKind.TYPE_IS, source, type(value))
+    return LargeVariable(value, source)
 
 
 def wrap_unknown(tx: Interpreter, value: object, source: Source) -> VariableTracker:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .base import VariableTracker
-from .unknown import wrap_unknown
+from .unknown import wrap_large, wrap_unknown
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -78,8 +78,9 @@ def handlers() -> tuple[Handler, ...]:
         arrays.wrap_array,
         wrapper_tensors.wrap_wrapper,
         tensor.wrap_tensor,
-        containers.wrap_sequence,
         namespaces.wrap_globals,
+        wrap_large,
+        containers.wrap_sequence,
         dicts.wrap_dict,
         dicts.wrap_set,
         wrap_torch,
