@@ -43,6 +43,8 @@ def symbols(mode: FakeTensorMode) -> dict[sympy.Symbol, SizeOf]:
 
 def hint(value: Any, mode: FakeTensorMode | None = None) -> int:
     """The value in the call that is being compiled, as a number. Adds no guard; integers known only to the data count as 64."""
+    if type(value) is int:  # also asked at run time, of each gradient that comes in
+        return value
     e = expr(value)
     if e.is_number:
         return _number(e)
