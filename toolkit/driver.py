@@ -21,6 +21,7 @@ from .capture import hook, marks, stances
 from .capture.capture import Capture
 from .capture.graph_text import text_of_graph
 from .capture.inlining import is_machinery
+from .capture.state import preserved_state
 from .compiled import Compiled, CompiledModule, RecordingCache, compiled_module, looks_like, original
 from .errors import BuildError, NoCompiler, NoTriton, UnknownBackend, UsageError
 from .events import (
@@ -165,10 +166,15 @@ class Pipeline:
             return gm.forward
         with stage("aot"), opts.using(self.options):
             try:
-                return compile_parts(gm, self.compile_part) if has_regions(gm) else self.compile_part(gm, example_inputs)
+                return self.compile_apart(gm) if has_regions(gm) else self.compile_part(gm, example_inputs)
             except NotApart as refused:
                 emit(FellBack(op="the whole graph", reason=str(refused)))
                 return gm.forward
+
+    def compile_apart(self, gm: torch.fx.GraphModule) -> Callable[..., Any]:
+        """A graph with control flow in it, or nodes that run as they are."""
+        with preserved_state():
+            return compile_parts(gm, self.compile_part)
 
     def compile_part(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         """A graph without control flow."""

@@ -24,7 +24,7 @@ Run = Callable[..., Sequence[Any]]
 
 
 def choose(yes: Run, no: Run, predicate: Any, operands: Sequence[Any]) -> tuple[Any, ...]:
-    """torch.cond. The operands that only the other branch uses get gradients too, zeros."""
+    """torch.cond. The operands that only the other branch uses get gradients too, zeros; and all results ask for gradients."""
     results = (yes if predicate else no)(*operands)
     asking = [o for o in operands if isinstance(o, torch.Tensor) and o.requires_grad] if torch.is_grad_enabled() else ()
     return _AlsoOf.apply(len(results), *results, *asking) if asking else tuple(results)
@@ -37,9 +37,7 @@ class _AlsoOf(torch.autograd.Function):
     def forward(ctx: Any, count: int, *tensors: Any) -> tuple[Any, ...]:
         ctx.others = [(t.shape, t.dtype, t.device) for t in tensors[count:]]
         ctx.set_materialize_grads(False)
-        results = tuple(t.view_as(t) for t in tensors[:count])
-        ctx.mark_non_differentiable(*(r for r, t in zip(results, tensors, strict=False) if not t.requires_grad))
-        return results
+        return tuple(t.view_as(t) for t in tensors[:count])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
@@ -129,7 +127,17 @@ def closing_hooks(compiled: Run) -> Run:
     return call
 
 
-ALONE = (unset_hooks, unset_earlier_hooks, seed, torch.get_rng_state, torch.set_rng_state, insist)  # they run as they are
+def write_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """`tensor.data = value`, for what is computed from the tensor after it."""
+    tensor.data = value
+
+
+def parameter(data: torch.Tensor) -> torch.nn.Parameter:
+    return torch.nn.Parameter(data)
+
+
+# They run as they are.
+ALONE = (write_data, parameter, unset_hooks, unset_earlier_hooks, seed, torch.get_rng_state, torch.set_rng_state, insist)
 RUNS = (choose, repeat, over_slices)
 
 
@@ -167,12 +175,13 @@ class Step:
 
 
 def compile_parts(gm: GraphModule, compile_graph: Callable[[GraphModule, list[Any]], Run]) -> Run:
-    """`gm` with every run of ordinary nodes, and every region, compiled by `compile_graph`."""
+    """`gm` with every run of ordinary nodes, and every region, compiled by `compile_graph`. States of torch that nodes set are set while
+    the parts behind them are compiled too: whoever calls this puts them back."""
     _refuse(gm.graph)
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     output = next(n for n in gm.graph.nodes if n.op == "output")
     plain = as_they_are(gm.graph)
-    steps = [_step(gm, part, _uncompiled if part[0] in plain else compile_graph) for part in _parts(gm.graph, plain)]
+    steps = [_step(gm, part, _uncompiled if part[0] in plain else compile_graph) for part in map(_entered, _parts(gm.graph, plain))]
     _note_drops(steps, set(output.all_input_nodes))
 
     def run(*inputs: Any) -> list[Any]:
@@ -186,21 +195,32 @@ def compile_parts(gm: GraphModule, compile_graph: Callable[[GraphModule, list[An
     return run
 
 
+def _sets_state(node: Node) -> bool:
+    """Does it set a state of torch (grad mode, autocast), for the nodes that follow?"""
+    example = node.meta.get("example_value")
+    alone = node.op == "call_function" and not node.all_input_nodes and not runs_alone(node)
+    return alone and (example is None or type(example) in (bool, int))
+
+
 def _refuse(graph: Graph) -> None:
-    """What spans several parts: a state of torch that is set, a tensor that asks for gradients only later."""
+    """A tensor that asks for gradients only later, maybe in another part."""
     for node in graph.nodes:
         example = node.meta.get("example_value")
-        if node.op == "call_function" and example is None and not node.all_input_nodes and not runs_alone(node):
-            raise NotApart(f"{getattr(node.target, '__name__', node.target)} is called around control flow")
         if isinstance(example, torch.Tensor) and node.op != "placeholder" and node.meta.get("needs_grad") != example.requires_grad:
             raise NotApart(f"{node.name} needs gradients after an in-place operation")
 
 
 def _parts(graph: Graph, plain: set[Node]) -> Iterator[list[Node]]:
-    """Nodes that are compiled together, or run as they are (`plain`) together; a node with regions is alone."""
+    """Nodes that are compiled together, or run as they are (`plain`) together. Alone: one with regions, or that sets a state."""
     nodes = [n for n in graph.nodes if n.op not in ("placeholder", "output", "get_attr") and not _is_result(n)]
-    for _, part in itertools.groupby(nodes, lambda n: n if n.target in RUNS else n in plain):
+    for _, part in itertools.groupby(nodes, lambda n: n if n.target in RUNS or _sets_state(n) else n in plain):
         yield list(part)
+
+
+def _entered(part: list[Node]) -> list[Node]:
+    if _sets_state(part[0]):
+        part[0].target(*part[0].args, **part[0].kwargs)  # type: ignore[operator]
+    return part
 
 
 def _is_result(node: Node) -> bool:
@@ -209,6 +229,8 @@ def _is_result(node: Node) -> bool:
 
 
 def _step(gm: GraphModule, part: list[Node], compile_graph: Callable[[GraphModule, list[Any]], Run]) -> Step:
+    if _sets_state(part[0]):
+        compile_graph = _uncompiled
     if part[0].target in RUNS:
         return _region(gm, part[0], compile_graph)
     inside = set(part)

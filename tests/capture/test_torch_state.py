@@ -152,3 +152,42 @@ def test_layout_of_a_class():
     for _ in range(2):
         assert compiled(X)[1:] == fn(X)[1:]
     assert not compiled.breaks
+
+
+def test_states_around_parts_of_a_graph():
+    """A graph that is compiled part by part has blocks of grad mode and autocast open over several parts."""
+    layer = torch.nn.Linear(4, 4)
+
+    def fn(x):
+        with torch.no_grad():
+            torch.manual_seed(4)
+            y = layer(x).sin() * torch.rand(4)
+        torch._assert((y < 5).all(), "large")
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            z = layer(x)
+            torch.manual_seed(3)
+            z = layer(z) + torch.rand(4)
+        return y, z, layer(x + y)
+
+    compiled = fuselab.compile(fn, backend="cpp")
+    for _ in range(2):
+        found, expected = compiled(X), fn(X)
+        torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+        assert [t.requires_grad for t in found] == [t.requires_grad for t in expected]
+        assert [t.dtype for t in found] == [t.dtype for t in expected]
+    assert not compiled.breaks
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "cpp"])
+@pytest.mark.parametrize("block", [torch.no_grad, lambda: torch.autocast("cpu", dtype=torch.bfloat16)], ids=["no_grad", "autocast"])
+def test_an_exception_in_the_graph_ends_the_blocks(block, backend):
+    def fn(x, index):
+        with block():
+            y = x.sin()[index]
+        return y + 1
+
+    compiled, before = fuselab.compile(fn, backend=backend), TorchState.now()
+    compiled(X, torch.tensor([1]))
+    with pytest.raises(IndexError):
+        compiled(X, torch.tensor([7]))
+    assert TorchState.now() == before

@@ -30,7 +30,7 @@ from .prefix import Prefix
 from .record import CodeRecord, History
 from .resume import original_of
 from .source import CellSource, LocalSource
-from .state import in_inference_mode, leaving_state, preserved_state
+from .state import closing_blocks, in_inference_mode, leaving_state, preserved_state
 from .trace import Trace, acts_at_its_end
 from .variables.base import LazyVariable, VariableTracker
 from .variables.cells import OwnCellSource, existing_cell
@@ -204,7 +204,11 @@ class Capture:
                 compiled = closing_hooks(compiled)
             if trace.inference is not None:
                 compiled = in_inference_mode(compiled)
-            return disabled(leaving_state(compiled) if ending.state_changes else compiled)
+            if ending.state_changes:
+                compiled = leaving_state(compiled)
+            elif trace.switched:
+                compiled = closing_blocks(compiled, trace.switched)
+            return disabled(compiled)
 
 
 def _made_by(frame: FrameView, trace: Trace) -> bool:

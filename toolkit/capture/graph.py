@@ -95,6 +95,11 @@ class GraphBuilder:
         self.inputs.append(GraphInput(node, source, example, value))
         return node
 
+    def note_written(self, node: torch.fx.Node) -> None:
+        """An input is changed by an operation that its example does not show."""
+        for given in self.inputs:
+            given._written |= given.node is node
+
     def remember(self, variable: VariableTracker, example: torch.Tensor) -> None:
         self._tensors[id(example)] = variable
 

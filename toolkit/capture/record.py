@@ -82,6 +82,7 @@ class CodeRecord:
     specialised: set[str] = field(default_factory=set)  # sources of what must be a constant here
 
     floats: set[str] = field(default_factory=set)  # sources of floats that are inputs of the graph
+    writes_data: bool = False  # data of tensors is written that are used with gradients then
     tried: BreakGraph | None = None  # a break met with floats as inputs: does it go away with constants?
 
     def without_floats(self, broken: BreakGraph) -> bool:

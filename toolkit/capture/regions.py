@@ -175,8 +175,9 @@ def cond(tx: Interpreter, predicate: TensorVariable, functions: Sequence[Variabl
     if len(first) != len(second) or not all(_same_kind(a, b) for a, b in zip(first, second, strict=True)):
         tx.break_graph(_ID, "the branches of torch.cond give different things")
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if isinstance(a, TensorVariable)]
-    examples = [fresh(tx, a.example, a.example.requires_grad or b.example.requires_grad) for a, b in pairs]
     inputs = list(dict.fromkeys([*yes.outside(), *no.outside()]))
+    needs_grad = torch.is_grad_enabled() and any(getattr(n.meta["example_value"], "requires_grad", False) for n in inputs)
+    examples = [fresh(tx, a.example, needs_grad) for a, _ in pairs]
     modules = {"yes": yes.module(tx, inputs, [a for a, _ in pairs]), "no": no.module(tx, inputs, [b for _, b in pairs])}
     no.forget(tx)
     yes.forget(tx)

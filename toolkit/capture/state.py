@@ -84,6 +84,25 @@ def leaving_state(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def closing_blocks(compiled: Callable[..., Any], switched: set[Callable[..., Any]]) -> Callable[..., Any]:
+    """`compiled`, whose graph calls the functions `switched` and back: an exception in between leaves the state as it was."""
+    read, write = (TorchState.now, TorchState.restore) if switched - {_GRAD} else (torch.is_grad_enabled, _GRAD)
+
+    @functools.wraps(compiled, updated=())
+    def call(*args: Any) -> Any:
+        before = read()
+        try:
+            return compiled(*args)
+        except BaseException:
+            write(before)  # type: ignore[arg-type]
+            raise
+
+    return call
+
+
+_GRAD: Callable[..., Any] = torch._C._set_grad_enabled
+
+
 def in_inference_mode(compiled: Callable[..., Any]) -> Callable[..., Any]:
     """`compiled`, all of whose work the program does in inference mode: what it makes are inference tensors."""
 

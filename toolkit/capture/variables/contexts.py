@@ -55,6 +55,7 @@ def changes_state(function: Callable[..., Any]) -> torch_calls.Rule:
             tx.break_graph("unsupported-context", f"{torch_calls.name_of(function)} is called with a value that is not known while tracing")
         result = tx.fold(function, *plain, **named)
         tx.graph.node("call_function", function, tuple(plain), named, result.constant())
+        tx.trace.switched.add(function)
         return result
 
     return rule

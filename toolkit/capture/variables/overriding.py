@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.overrides import TorchFunctionMode, get_default_nowrap_functions
 
-from ... import _torch
+from ... import _torch, regions
 from ..._torch import is_wrapper
-from .. import torch_calls
+from .. import torch_calls, transforms
 from ..assumptions import Guard, GuardKind, Predicate
 from ..breaks import BreakGraph
 from ..effects import DELETED
@@ -310,6 +310,8 @@ def as_subclass(tx: Interpreter, value: TensorVariable, cls: VariableTracker) ->
 def _make_subclass(tx: Interpreter, cls: VariableTracker, data: VariableTracker, require_grad: VariableTracker | None = None
                    ) -> VariableTracker:  # fmt: skip
     kind = cls.real()
+    if kind is torch.nn.Parameter and require_grad is not None and tx.truth(require_grad) and isinstance(data, TensorVariable):
+        return _parameter(tx, data)
     known = is_function_tensor(kind) or kind is torch.nn.Parameter
     if (require_grad is not None and tx.truth(require_grad)) or not known or not isinstance(data, TensorVariable):
         tx.break_graph("unsupported-call", f"a {kind.__name__} is made")
@@ -317,6 +319,17 @@ def _make_subclass(tx: Interpreter, cls: VariableTracker, data: VariableTracker,
         plain = tx.graph.call_method("detach", [data])
     assert isinstance(plain, TensorVariable)
     return _as_kind(tx, plain, kind)
+
+
+def _parameter(tx: Interpreter, data: TensorVariable) -> VariableTracker:
+    """A leaf of autograd's own: gradients of what is computed from it stay there."""
+    if transforms.active():
+        tx.break_graph("unsupported-call", "a Parameter is made in a transform of torch.func")
+    with _classes_off(tx):
+        made = tx.graph.call_function(regions.parameter, [data])
+    assert isinstance(made, TensorVariable)
+    made.kind = torch.nn.Parameter
+    return made
 
 
 # -- blocks -------------------------------------------------------------------------------------------------------------

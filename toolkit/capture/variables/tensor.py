@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ... import _torch, shapes
+from ... import _torch, regions, shapes
 from ..._torch import FakeTensor
 from ...events import DimensionMadeDynamic, emit
-from ..breaks import BreakGraph
+from ..breaks import BreakGraph, Restart
 from ..effects import DELETED
 from ..guards import GuardKind, Predicate, TensorSpec
 from ..source import AttrSource, ConstSource, DictAttrSource
@@ -97,9 +97,9 @@ class TensorVariable(VariableTracker):
 
     def proxy(self, tx: Interpreter) -> Any:
         if self.current is not None:
-            if self.example.requires_grad:
-                reason = f"{self.describe()} is used with gradients after its data was written"
-                raise BreakGraph("unsupported-attribute", reason, of_caller=True)
+            if self.example.requires_grad:  # autograd follows the tensor itself: it is written to in the graph then
+                tx.trace.record.writes_data = True
+                raise Restart
             return self.current.proxy(tx)
         refuse_gone(self.node)
         return self.node
@@ -196,7 +196,10 @@ class TensorVariable(VariableTracker):
         return alike and (not old.requires_grad or new.shape == old.shape)
 
     def _set_data(self, tx: Interpreter, value: VariableTracker) -> None:
-        """From here on it has the memory of `value`; the object itself gets that after the graph."""
+        """From here on it has the memory of `value`; the object itself gets that after the graph, or there if it is used with gradients."""
+        if self.example.requires_grad and tx.trace.record.writes_data:
+            self._write_data(tx, value)
+            return
         made = tx.graph.call_method("detach", [value])
         assert isinstance(made, TensorVariable)
         self.current = made
@@ -204,6 +207,14 @@ class TensorVariable(VariableTracker):
             self.example = made.example
             tx.graph.remember(self, made.example)
         tx.effects.store_attr(self, name="data", value=made)
+
+    def _write_data(self, tx: Interpreter, value: VariableTracker) -> None:
+        assert isinstance(value, TensorVariable)
+        if value.example.stride() != self.example.stride():
+            tx.break_graph("unsupported-attribute", f"the data of {self.describe()} is laid out otherwise")
+        tx.graph.node("call_function", regions.write_data, (self.proxy(tx), value.proxy(tx)), {}, None)
+        self.example._fuselab_storage = shapes.storage_of(value.example)
+        tx.graph.note_written(self.node)
 
     def del_attr(self, tx: Interpreter, name: str) -> None:
         tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is deleted")
