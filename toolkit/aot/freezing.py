@@ -38,9 +38,7 @@ def freeze(gm: GraphModule, weights: Sequence[int]) -> tuple[GraphModule, list[i
 
     gm = passes.run("aot", [pack_weights], gm, verify, text)
     settled = _settled(gm, given)
-    crossing = [
-        n for n in settled if not is_view(n) and isinstance(n.meta["val"], torch.Tensor) and any(u not in settled for u in _readers(n))
-    ]
+    crossing = [n for n in settled if _is_kept(n) and any(u not in settled for u in _readers(n))]
     if not crossing:
         return None
     prepare, used = _prepare(gm, crossing)
@@ -88,6 +86,11 @@ def _bytes(value: Any) -> int:
         return sum(map(_bytes, value))
     static = isinstance(value, torch.Tensor) and not any(isinstance(n, torch.SymInt) for n in value.shape)
     return value.numel() * value.itemsize if static else 0
+
+
+def _is_kept(node: Node) -> bool:
+    """Worth memory: no view, and not made from nothing, which loops do as they go, and lowering may want to know."""
+    return not is_view(node) and isinstance(node.meta["val"], torch.Tensor) and bool(node.all_input_nodes)
 
 
 def _readers(node: Node) -> list[Node]:
