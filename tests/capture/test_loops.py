@@ -220,7 +220,7 @@ def test_a_long_stretch_without_tensors_breaks_anywhere_in_its_turn(f, stretch, 
     monkeypatch.setattr(interpreter, "LONG_STRETCH", stretch)
     monkeypatch.setattr(trace, "LONG_WITHOUT_TENSORS", 70)
     captured = check(f, torch.ones(2), graphs=None, breaks=None, calls=1)
-    assert len(captured.graphs) == 2 and not captured.skips
+    assert captured.graphs and not captured.skips
 
 
 MANY = list(range(30_000))
