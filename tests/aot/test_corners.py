@@ -312,3 +312,18 @@ def test_a_number_under_two_vmaps_is_a_tensor_of_its_own_kind():
                 found, expected = f(x), x + number
                 assert found.dtype == expected.dtype and torch.equal(found, expected)
         assert not recorder.of(InternalFailure)
+
+
+@pytest.mark.parametrize("make", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_recurrent_layers_drop_what_eager_drops_with_symbolic_sizes_too(make, batch_first):
+    net = make(4, 5, 3, batch_first=batch_first, bidirectional=batch_first, dropout=0.5)
+    f = fuselab.compile(net, dynamic=True)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(torch.randn(3, 2, 4), [3, 2])
+    for x in (torch.randn(2, 3, 4), packed):
+        results = []
+        for g in (net, f):
+            torch.manual_seed(1)
+            y, state = g(x)
+            results.append((y[0] if x is packed else y, state, torch.rand(2)))
+        torch.testing.assert_close(*results)

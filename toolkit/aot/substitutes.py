@@ -93,11 +93,35 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Any:
     return NotImplemented if x.is_contiguous() else x.contiguous().masked_fill(mask, value)
 
 
+def _layer_by_layer(rnn: Callable[..., Any]) -> Callable[..., Any]:
+    """A recurrent network with dropout between its layers: torch's own form for symbolic sizes forgets that one."""
+
+    def run(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        sizes = args[:1] if len(args) > 2 and not isinstance(args[2], bool) else ()  # of a packed sequence
+        if kwargs or not any(isinstance(n, torch.SymInt) for n in x.shape):
+            return NotImplemented
+        state, weights, biases, count, p, train, both, *batch_first = args[len(sizes) :]
+        if not (p and train and count > 1):
+            return NotImplemented
+        states = [s.chunk(int(count)) for s in (state if isinstance(state, tuple | list) else [state])]
+        each = len(weights) // int(count)
+        x, last = (x.transpose(0, 1) if batch_first == [True] else x), []
+        for i, given in enumerate(zip(*states, strict=True)):
+            x = torch.dropout(x, p, True) if i else x
+            own = given if isinstance(state, tuple | list) else given[0]
+            x, *now = rnn(x, *sizes, own, weights[i * each : (i + 1) * each], biases, 1, 0.0, train, both, *[False for _ in batch_first])
+            last.append(now)
+        return (x.transpose(0, 1) if batch_first == [True] else x), *(torch.cat(s) for s in zip(*last, strict=True))
+
+    return run
+
+
 SUBSTITUTES: dict[Any, Callable[..., Any]] = {
     torch.batch_norm: batch_norm,
     torch.masked_fill: masked_fill,
     torch.Tensor.masked_fill: masked_fill,
     torch.instance_norm: instance_norm,
+    **{rnn: _layer_by_layer(rnn) for rnn in (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)},
     F.batch_norm: functional_batch_norm,
     F.instance_norm: functional_instance_norm,
     F.adaptive_avg_pool2d: adaptive_avg_pool2d,
