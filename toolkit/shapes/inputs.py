@@ -28,6 +28,10 @@ def fakify(
         return tensor
     if not plain(tensor):
         return mode.from_tensor(tensor, static_shapes=True, source=Named(source_text or "input"))
+    if not isinstance(mode, FakeMode):  # somebody else's capture
+        fake = mode.from_tensor(tensor, static_shapes=True, source=Named(source_text or "input"))
+        fake._fuselab_storage = storage_key(tensor)
+        return fake
     symbolic = {d: how for d, how in (dynamic or {}).items() if how != "static" and tensor.size(d) > 1}
     with torch.inference_mode(False), torch._C._DisableTorchDispatch():
         elem = static_meta(tensor, mode.shape_env.storages)

@@ -1,0 +1,53 @@
+"""Our pipeline behind the peer's capture: `torch.compile(backend="fuselab")`."""
+
+import pytest
+import torch
+from torch import nn
+
+from fuselab.toolkit.driver import torch_backend
+from fuselab.toolkit.events import InternalFailure, KernelFailed, Recorder
+
+
+def perceptron():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def steps(compile_):
+    net = perceptron()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    forward, update = compile_(net), compile_(optimizer.step)
+    for n in (5, 6, 7):
+        forward(torch.arange(3.0 * n).view(n, 3).sin()).pow(2).mean().backward()
+        update()
+        optimizer.zero_grad()
+    return [t.detach() for t in (*net.parameters(), *net.buffers())]
+
+
+def whole_step(compile_):
+    net = perceptron()
+
+    def step(x):
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        net(x).sum().backward()
+        optimizer.step()
+        return x.add_(1)
+
+    run = compile_(step)
+    return [run(torch.ones(4, 3)), *(p.detach() for p in net.parameters())]
+
+
+def views_and_writes(compile_):
+    run = compile_(lambda x, n: (x[1:].mul_(n), x.t(), x.view(-1)[::2] + n))
+    return [t.clone() for n in (2, 3, 4) for t in run(torch.ones(3, 4), n)]
+
+
+@pytest.mark.parametrize("program", [steps, whole_step, views_and_writes])
+def test_graphs_of_the_peers_capture(program):
+    torch._dynamo.reset()
+    with Recorder() as recorder:
+        found = program(lambda f: torch.compile(f, backend=torch_backend))
+    expected = program(lambda f: f)
+    assert not recorder.of(InternalFailure, KernelFailed)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b)
