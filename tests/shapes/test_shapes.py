@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 
+import fuselab
 from fuselab.toolkit import shapes
 from fuselab.toolkit.events import DimensionSpecialised, Recorder
 from fuselab.toolkit.provenance import UserLine
@@ -141,3 +142,12 @@ print(torch._dynamo.config._custom_ops_profile, torch._dynamo.is_compiling())
 """
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert out.split("\n")[:2] == ["[]", "None False"]
+
+
+def test_a_numbered_cpu_is_the_cpu():
+    def fn(x):
+        return torch.empty(0, device="cpu:0").device, x.to("cpu:0") + torch.zeros(2, device="cpu:0") + torch.ones(2)
+
+    f = fuselab.compile(fn, fullgraph=True)
+    device, total = f(torch.ones(2))
+    assert device == fn(torch.ones(2))[0] and total.tolist() == [2, 2]

@@ -117,6 +117,9 @@ class Named(Source):
         return isinstance(other, Named) and self.name == other.name
 
 
+_NUMBERED_CPU = torch.device("cpu:0")
+
+
 class FakeMode(FakeTensorMode):
     """torch's fake tensor mode over a SymbolicEnv, made without importing torch._dynamo (its __init__ reads two flags from there)."""
 
@@ -137,6 +140,8 @@ class FakeMode(FakeTensorMode):
         return False  # else torch wraps __torch_dispatch__ in a function that imports torch._dynamo
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if kwargs and kwargs.get("device") == _NUMBERED_CPU:
+            kwargs = {**kwargs, "device": torch.device("cpu")}  # as real tensors say it
         with bystander:
             if func in DIRECT:
                 result = direct(self, func, args, kwargs or {})
