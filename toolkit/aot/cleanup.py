@@ -21,11 +21,8 @@ SIZED = {aten.view.default: 1, aten.expand.default: 1, aten.reshape.default: 1}
 
 def clean(gm: GraphModule) -> GraphModule:
     """All of them, in order."""
-    steps = (
-        [drop_identities, fold_constants, merge_equals, drop_dead]
-        if options.current().constant_folding
-        else [drop_identities, merge_equals, drop_dead]
-    )
+    folding = [fold_constants] if options.current().constant_folding else []
+    steps = [drop_identities, see_through_views, *folding, merge_equals, drop_dead]
     return passes.run("aot", steps, gm, verify, text)
 
 
@@ -106,6 +103,18 @@ def _is_neutral(node: Node) -> bool:
 
 def _same_sizes(a: Any, b: Any) -> bool:
     return len(a) == len(b) and all(shapes.expr(x) == shapes.expr(y) for x, y in zip(a, b, strict=True))
+
+
+def see_through_views(gm: GraphModule) -> GraphModule:
+    """`as_strided` of a view reads the memory that is viewed, not what the view shows: it becomes one of the tensor that has the memory."""
+    for node in gm.graph.find_nodes(op="call_function", target=aten.as_strided.default):
+        view = base = node.args[0]
+        while is_view(base) and base.args[0].meta["val"].dtype is view.meta["val"].dtype:
+            base = base.args[0]
+        if base is not view:
+            offset = node.args[3] if len(node.args) > 3 and node.args[3] is not None else view.meta["val"].storage_offset()
+            node.args = (base, node.args[1], node.args[2], offset)
+    return gm
 
 
 def fold_constants(gm: GraphModule) -> GraphModule:

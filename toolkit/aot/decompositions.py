@@ -468,6 +468,15 @@ def zero(x: Tensor) -> Tensor:
     return aten.full_like(x, 0)
 
 
+@row(aten._unsafe_masked_index.default)
+def _unsafe_masked_index(x: Tensor, mask: Tensor, indices: Any, fill: float) -> Tensor:
+    """Eager clamps both ways, so that negative indices count from the end; torch's row clamps them to 0."""
+    if not x.numel():
+        return NotImplemented  # type: ignore[return-value]
+    inside = [i if i is None else i.clamp(-n, n - 1) for i, n in zip(indices, x.shape, strict=False)]
+    return aten._unsafe_index(x, inside).masked_fill(~mask, fill)
+
+
 @row(aten.fill.Scalar)
 def fill(x: Tensor, value: float) -> Tensor:
     return aten.full_like(x, value)
@@ -477,7 +486,7 @@ def fill(x: Tensor, value: float) -> Tensor:
 
 TORCHS = """
 _chunk_cat _euclidean_dist _fused_rms_norm _fused_rms_norm_backward _prelu_kernel _prelu_kernel_backward _safe_softmax
-_unsafe_masked_index _unsafe_masked_index_put_accumulate _weight_norm_interface adaptive_max_pool2d adaptive_max_pool3d
+_unsafe_masked_index_put_accumulate _weight_norm_interface adaptive_max_pool2d adaptive_max_pool3d
 addr affine_grid_generator aminmax binary_cross_entropy_backward binary_cross_entropy_with_logits block_diag celu
 channel_shuffle col2im cudnn_batch_norm_backward deg2rad diag_embed diagonal_backward dist dot elu elu_backward embedding_dense_backward
 eye floor_divide frac glu glu_backward grid_sampler_2d hann_window hardshrink hardsigmoid hardsigmoid_backward hardswish

@@ -37,7 +37,8 @@ class Overlaps:
 
     def refuse(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raises CannotTrace if the call writes where elements share memory."""
-        sources = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        read = args[1:] if _is_setitem(target) else args
+        sources = [t for t in tree_leaves((read, kwargs)) if isinstance(t, torch.Tensor)]
         self._into = [(t, t.shape) for t in tree_leaves(kwargs.get("out")) if isinstance(t, torch.Tensor)]
         if self._into and callable(target):
             _refuse_other_dtype(target, args, kwargs)

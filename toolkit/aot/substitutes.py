@@ -116,8 +116,25 @@ def _layer_by_layer(rnn: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Where nothing is left to chance: torch's Python form of it, used with symbolic sizes, copies what eager returns as it is, and draws
+    for p = 1."""
+    if training and p == 1 and not inplace:
+        return x * torch.zeros((), dtype=x.dtype, device=x.device)
+    return x if not training or p == 0 else NotImplemented
+
+
+def resize_as_(x: Tensor, like: Tensor, *, memory_format: Any = None) -> Any:
+    """Functionalization of it forgets the new size."""
+    return x.resize_(like.shape, **({} if memory_format is None else {"memory_format": memory_format}))
+
+
 SUBSTITUTES: dict[Any, Callable[..., Any]] = {
     torch.batch_norm: batch_norm,
+    torch.resize_as_: resize_as_,
+    torch.Tensor.resize_as_: resize_as_,
+    torch.dropout: dropout,
+    F.dropout: dropout,
     torch.masked_fill: masked_fill,
     torch.Tensor.masked_fill: masked_fill,
     torch.instance_norm: instance_norm,

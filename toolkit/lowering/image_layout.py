@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import fx
+from torch.library import CustomOpDef
 
 from .. import options
 from .patterns import copied, value_of
@@ -95,6 +96,8 @@ def _after(sources: list[fx.Node]) -> set[fx.Node]:
 
 
 def _name(node: fx.Node) -> str:
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._opname
     return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
 
 
@@ -114,13 +117,22 @@ def _changes(node: fx.Node) -> bool:
 def _is_safe(graph: fx.Graph, touched: set[fx.Node]) -> bool:
     """Nothing asks for strides, and nothing that is changed in place has a view, or is one."""
     for node in touched:
-        if _name(node) in STRIDED:
+        if _name(node) in STRIDED or _is_foreign(node.target):
             return False
         if _changes(node) and isinstance(node.args[0], fx.Node):
             changed = node.args[0]
             if _name(changed) in VIEWS or any(_name(u) in VIEWS for u in changed.users):
                 return False
     return True
+
+
+def _is_foreign(target: Any) -> bool:
+    """Somebody else's operator, or a function that is called as it is: it may look at strides."""
+    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        overload = target if isinstance(target, torch._ops.OpOverload) else getattr(target, target.overloads()[0])
+        return overload.namespace not in ("aten", "prims")
+    home = getattr(target, "__module__", None) or "torch"
+    return not isinstance(target, str) and (isinstance(target, CustomOpDef) or home.partition(".")[0] not in ("torch", "_operator", "math"))
 
 
 def _restore(graph: fx.Graph, touched: set[fx.Node]) -> bool:

@@ -18,7 +18,7 @@ from .library import library
 from .pointwise import clone
 from .promotion import cast, promoted
 from .table import lowers
-from .view import slice_range, unsqueeze, wrapped
+from .view import position, slice_range, unsqueeze, wrapped
 
 MOST_PARTS = 8  # a choice among more costs more than writing each into its slice, or the library's copy
 MOST_SLICES = 64
@@ -126,9 +126,7 @@ def slice_scatter(b: Builder, x: TensorBox, src: TensorBox, dim: int = 0, start:
 @lowers("select_scatter.default")
 def select_scatter(b: Builder, x: TensorBox, src: TensorBox, dim: int, at: Any) -> TensorBox:
     dim = wrapped(dim, len(x.size))
-    where = expr(at)
-    if where.is_number and where < 0:
-        where = where + x.size[dim]
+    where = position(at, x.size[dim])
 
     def tests(index: Index) -> list[Value]:
         return [ops.eq(ops.index_expr(index[dim], torch.int64), ops.index_expr(where, torch.int64))]

@@ -196,8 +196,7 @@ class Lowering(fx.Interpreter):
 
 
 def _computable(values: Any) -> bool:
-    numbers = [v for v in pytree.tree_leaves(values) if isinstance(v, sympy.Expr) and not v.is_integer]
-    return all(map(computable, numbers))
+    return all(computable(v) for v in pytree.tree_leaves(values) if isinstance(v, sympy.Basic))
 
 
 def boxes(value: Any) -> list[TensorBox]:

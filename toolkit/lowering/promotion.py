@@ -36,8 +36,13 @@ def _category(dtype: torch.dtype) -> int:
     return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 0 if dtype is torch.bool else 1
 
 
+def is_condition(value: Any) -> bool:
+    """A truth value over sizes (sympy calls a symbol one too)."""
+    return isinstance(value, sympy.logic.boolalg.Boolean) and not isinstance(value, sympy.Expr)
+
+
 def scalar_dtype(value: Any) -> torch.dtype:
-    if isinstance(value, bool) or value in (sympy.true, sympy.false):
+    if isinstance(value, bool) or is_condition(value):
         return torch.bool
     if isinstance(value, int) or getattr(value, "is_integer", False) is True:
         return torch.int64
@@ -120,11 +125,17 @@ def in_range(value: int, dtype: torch.dtype) -> int:
 
 
 ARITHMETIC = {"Add": ops.add, "Mul": ops.mul, "IntTrueDiv": ops.truediv, "FloatTrueDiv": ops.truediv, "Pow": ops.pow, "FloatPow": ops.pow}
+LOGIC = {
+    "Equality": ops.eq, "Unequality": ops.ne, "StrictLessThan": ops.lt, "LessThan": ops.le, "StrictGreaterThan": ops.gt,
+    "GreaterThan": ops.ge, "And": ops.logical_and, "Or": ops.logical_or, "Not": ops.logical_not,
+}  # fmt: skip
 READ: contextvars.ContextVar[dict[sympy.Symbol, TensorBox]] = contextvars.ContextVar("numbers read from tensors")
 
 
 def computable(e: sympy.Expr) -> bool:
     """Whether a kernel can compute it."""
+    if is_condition(e):
+        return e in (sympy.true, sympy.false) or (type(e).__name__ in LOGIC and all(map(computable, e.args)))
     if e.is_integer or e.is_number:
         return True
     if isinstance(e, sympy.Symbol):
@@ -134,10 +145,20 @@ def computable(e: sympy.Expr) -> bool:
 
 def _computed(e: sympy.Expr, dtype: torch.dtype) -> Loader:
     """Sizes and numbers read from tensors, as `dtype`; what is not in integers is computed in float64, as Python does."""
+    if is_condition(e):
+        test = _truth(e)
+        return test if dtype is torch.bool else lambda index: ops.to_dtype(test(index), dtype, torch.bool)
     if e.is_integer:
         return lambda index: ops.index_expr(e, dtype)
     load = _number(e)
     return load if dtype == torch.float64 else lambda index: ops.to_dtype(load(index), dtype, torch.float64)
+
+
+def _truth(e: sympy.Basic) -> Loader:
+    kind = torch.bool if is_condition(e.args[0]) else torch.int64 if all(a.is_integer for a in e.args) else torch.float64
+    parts = [_scalar(a, kind) for a in e.args]
+    test = LOGIC[type(e).__name__]
+    return lambda index: test(parts[0](())) if len(parts) == 1 else functools.reduce(test, [part(()) for part in parts])
 
 
 def _number(e: sympy.Expr) -> Loader:

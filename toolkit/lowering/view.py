@@ -8,15 +8,16 @@ from typing import Any
 import sympy
 import torch
 
+from .. import shapes
 from ..loops.index import floordiv, modular
-from ..loops.ir import InputBuffer, Reindex, TensorBox, View
-from ..loops.layout import ONE, ZERO, Expr, Layout, product
+from ..loops.ir import Reindex, TensorBox, View
+from ..loops.layout import ONE, ZERO, Expr, product
 from ..loops.ops import Index, ops
 from .build import Builder, expr, exprs
 from .pointwise import clone
 from .promotion import broadcast, is_one
-from .reshape import flat_index, inferred, reshape_reindex
-from .table import RULES, Rule, lowers
+from .reshape import inferred, reshape_reindex
+from .table import RULES, Declined, Rule, lowers
 
 
 def view_of(x: TensorBox, size: Sequence[Expr], reindex: Reindex) -> TensorBox:
@@ -169,12 +170,19 @@ def _symbolic_slice(b: Builder, size: Expr, dim: int, start: Any) -> tuple[Expr,
     return (size + start, length) if start.is_number else None
 
 
+def position(index: Any, size: Expr) -> Expr:
+    """Where an index points: a negative one counts from the end. Declined if only the data knows which it is."""
+    at = expr(index)
+    negative = at.is_negative if at.is_number else shapes.known(sympy.Lt(at, 0))
+    if negative is None:
+        raise Declined("an index that may be negative")
+    return at + size if negative else at
+
+
 @lowers("select.int", "select_copy.int")
 def select(b: Builder, x: TensorBox, dim: int, index: Any) -> TensorBox:
     dim = wrapped(dim, len(x.size))
-    at = expr(index)
-    if at.is_number and at < 0:
-        at = at + x.size[dim]
+    at = position(index, x.size[dim])
     return view_of(x, (*x.size[:dim], *x.size[dim + 1 :]), lambda i: (*i[:dim], at, *i[dim:]))
 
 
@@ -229,38 +237,6 @@ def unfold(b: Builder, x: TensorBox, dim: int, size: int, step: int) -> TensorBo
     windows = floordiv(x.size[dim] - size, expr(step)) + 1
     new = (*x.size[:dim], windows, *x.size[dim + 1 :], expr(size))
     return view_of(x, new, lambda i: (*i[:dim], i[dim] * step + i[-1], *i[dim + 1 : -1]))
-
-
-@lowers("as_strided.default", "as_strided_copy.default")
-def as_strided(b: Builder, x: TensorBox, size: Sequence[Any], stride: Sequence[Any], offset: Any = None) -> TensorBox:
-    """Through the memory of its buffer, which must lie as eager's does; an input starts at its first element, so its offset must be that
-    too."""
-    source = b.node.args[0].meta["val"] if b.node is not None else None
-    if source is None or isinstance(x.storage.data, InputBuffer):  # an input's own offset is not known
-        return NotImplemented
-    buffer = b.realize(x)
-    layout = b.strided(x)
-    if layout is None or layout.stride != exprs(source.stride()) or expr(source.storage_offset()) != 0 or layout.offset != 0:
-        return NotImplemented
-    return strided_view(TensorBox(x.storage), buffer.layout, exprs(size), exprs(stride), expr(offset or 0))
-
-
-def strided_view(x: TensorBox, layout: Layout, size: Sequence[Expr], stride: Sequence[Expr], offset: Expr) -> TensorBox | Any:
-    """The element at a memory position: found by dividing by the buffer's own strides, largest first (they must lie densely)."""
-    order = [d for d, n in enumerate(layout.size) if n != 1]
-    if any(layout.stride[d].free_symbols for d in order) or not order:
-        return NotImplemented
-    order.sort(key=lambda d: -int(layout.stride[d]))
-
-    def reindex(index: Index) -> Index:
-        rest = flat_index(index, stride) + offset
-        result: list[Expr] = [ZERO] * len(layout.size)
-        for d in order:
-            q = floordiv(rest, layout.stride[d])
-            result[d], rest = q, rest - q * layout.stride[d]
-        return tuple(result)
-
-    return view_of(x, size, reindex)
 
 
 @lowers("flatten.using_ints")

@@ -1,0 +1,144 @@
+"""Programs of the kinds that PyTorch tries its own compiler with, end to end and beside eager: values, memory, exceptions."""
+
+import copy
+from contextlib import contextmanager
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils._pytree import tree_leaves
+
+import fuselab
+from fuselab.toolkit.events import FellBack, InternalFailure, KernelFailed, Recorder
+
+aten = torch.ops.aten
+DYNAMIC = pytest.mark.parametrize("dynamic", [None, True], ids=["static", "dynamic"])
+
+
+@contextmanager
+def compiled_whole(fn, dynamic=None, allowed=()):
+    """The compiled function; afterwards, that nothing failed, and nothing was left to ATen but `allowed`."""
+    fuselab.reset()
+    with Recorder() as recorder:
+        yield fuselab.compile(fn, dynamic=dynamic)
+    assert not recorder.of(InternalFailure, KernelFailed)
+    assert {e.op for e in recorder.of(FellBack)} <= set(allowed)
+
+
+def shared(result, args):
+    """For every tensor of a result: which argument's memory it is."""
+    owners = [t.untyped_storage()._cdata for t in tree_leaves(args) if isinstance(t, torch.Tensor)]
+    found = [t.untyped_storage()._cdata for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+    return [owners.index(f) if f in owners else None for f in found]
+
+
+def same(fn, *calls, dynamic=None, allowed=(), tolerance=None):
+    """Each call (a tuple of arguments), compiled and eager: results, strides, whose memory they are, what became of the arguments."""
+    with compiled_whole(fn, dynamic, allowed) as compiled:
+        for args in calls:
+            ours, eagers = copy.deepcopy(args), copy.deepcopy(args)
+            torch.manual_seed(0)
+            got = compiled(*ours)
+            torch.manual_seed(0)
+            want = fn(*eagers)
+            limits = {} if tolerance is None else {"rtol": tolerance, "atol": tolerance}
+            torch.testing.assert_close((got, ours), (want, eagers), equal_nan=True, check_stride=True, **limits)
+            assert shared(got, ours) == shared(want, eagers)
+
+
+@DYNAMIC
+def test_a_negative_index_that_varies_counts_from_the_end(dynamic):
+    def write(n, x):
+        x[n] = -1
+        return x, x[n] * 2
+
+    same(write, *[(n, torch.zeros(7)) for n in (2, 3, 4, -7, -2)], dynamic=dynamic)
+
+
+def test_an_index_read_from_a_tensor_may_be_negative():
+    def write(n, x):
+        x[n.item()] = -1
+        return x[n.item()] + x
+
+    fuselab.reset()
+    compiled = fuselab.compile(write)
+    for n in (2, 3, -7):
+        assert torch.equal(compiled(torch.tensor(n), torch.zeros(7)), write(torch.tensor(n), torch.zeros(7)))
+
+
+@DYNAMIC
+def test_comparisons_of_sizes_are_truth_values_in_kernels(dynamic):
+    def compare(n):
+        return torch.full((1,), n >= 1024), torch.full((2,), n == 1023) + 1, torch.full((1,), n > 5), torch.full((1,), n * 1.5)
+
+    same(compare, (1024,), (1023,), (7,), dynamic=dynamic)
+
+
+def test_windows_written_from_elsewhere_are_compiled():
+    def write(x, v):
+        x[0] = v
+        x[1, :] = 4.0
+        return x + 1
+
+    same(write, (torch.randn(4, 3), torch.randn(3)))
+
+
+@DYNAMIC
+def test_dropout_that_drops_nothing_gives_its_input_and_one_that_drops_all_draws_nothing(dynamic):
+    def nothing(x):
+        y = F.dropout(x, 0.0)
+        y.add_(1)
+        return y, F.dropout(x, 0.5, False)
+
+    same(nothing, (torch.randn(5),), dynamic=dynamic)
+    same(lambda x: (F.dropout(x, 1.0), torch.rand(3)), (torch.randn(5),), dynamic=dynamic)
+
+
+def test_as_strided_of_a_view_reads_the_memory_that_is_viewed():
+    def windows(x):
+        a = (x * 2).as_strided((2, 3, 4), (4, 2, 1))
+        return a.as_strided((5, 3), (3, 1), 1) + 1, (x * 2)[1:, ::2].as_strided((3, 4), (2, 1)) + 1, x[2:].as_strided((3, 3), (1, 1)) * 2
+
+    same(windows, (torch.randn(6, 6),))
+
+
+@DYNAMIC
+def test_as_strided_after_a_convolution_sees_eagers_strides(dynamic):
+    w = torch.randn(6, 8, 1, 1)
+
+    def windows(x):
+        return aten.as_strided.default(F.pad(F.conv2d(x, w), (2, 2, 2, 2)), [2, 6, 2, 20, 8], [2400, 400, 160, 1, 20]) + 1
+
+    same(windows, (torch.randn(2, 8, 16, 16),), dynamic=dynamic, tolerance=1e-4, allowed=["aten.as_strided.default"])
+
+
+def test_an_operator_of_the_users_sees_eagers_strides_after_a_convolution():
+    seen = []
+    library = torch.library.Library("fuselab_test_strides", "DEF")
+    library.define("look(Tensor x) -> Tensor")
+    library.impl("look", lambda x: (seen.append(x.stride()), x.clone())[1], "CPU")
+    library.impl("look", torch.empty_like, "Meta")
+    w = torch.randn(6, 8, 1, 1)
+    same(
+        lambda x: torch.ops.fuselab_test_strides.look(F.conv2d(x, w)) + 1,
+        (torch.randn(2, 8, 16, 16),),
+        tolerance=1e-4,
+        allowed=["fuselab_test_strides.look.default"],
+    )
+    assert len(seen) == 2
+    assert seen[0] == seen[1]
+
+
+def test_masked_indices_that_are_negative_count_from_the_end():
+    mask, places = torch.tensor([True, False, True]), torch.tensor([3, 9, -2])
+    same(lambda x, m, i: aten._unsafe_masked_index(x, m, [i], 1), (torch.randn(8), mask, places))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_resize_as_changes_the_tensor(own):
+    def resize(x, y):
+        z = x if own else x * 2
+        z.resize_as_(y)
+        return z + 1, z.shape[0]
+
+    same(resize, (torch.randn(4, 5), torch.randn(2, 3)), allowed=["the whole graph"])
