@@ -142,3 +142,40 @@ def test_resize_as_changes_the_tensor(own):
         return z + 1, z.shape[0]
 
     same(resize, (torch.randn(4, 5), torch.randn(2, 3)), allowed=["the whole graph"])
+
+
+def gradient(fn):
+    """fn of an input that is no leaf: the gradient at its leaf, of the result and of the input as it is afterwards."""
+    leaf = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    x = leaf + 1
+    result = fn(x)
+    (result * torch.linspace(1, 2, 6).view(2, 3) + x * 3).sum().backward()
+    return leaf.grad
+
+
+def test_inputs_with_a_history_may_be_changed_in_place_in_a_compiled_graph():
+    def change(x):
+        x.mul_(2)
+        return x.sin()
+
+    with compiled_whole(change) as compiled:
+        torch.testing.assert_close(gradient(compiled), gradient(change))
+
+
+class GivesBack(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 0.5
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_an_autograd_function_that_gives_back_its_input_keeps_its_gradient(before):
+    def through(x):
+        return GivesBack.apply(x * 1 if before else x)
+
+    fuselab.reset()
+    torch.testing.assert_close(gradient(fuselab.compile(through)), gradient(through))

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.autograd.function import BackwardCFunction
 from torch.fx import Node
 
 from .. import shapes
@@ -335,7 +336,7 @@ class Planner:
         if (i := self.by_storage.get(storage_key(o))) is not None:
             if o is i.seen:
                 return Given(i.index)
-            return ViewOf(Given(i.index), self._replay(o, self.final[i.index]))
+            return ViewOf(Given(i.index), self._replay(o, self.final[i.index], i.seen))
         if len(families[storage_key(o)]) == 1:
             return self._fresh(o)
         return self._relative(o, families[storage_key(o)])
@@ -370,10 +371,13 @@ class Planner:
         if owner is None and any(t.requires_grad for t in family):
             raise CannotTrace("outputs that share memory whose owner is out of sight")
         value = Value(self.plan.value(root, owner))
-        return value if o is owner else ViewOf(value, self._replay(o, root))
+        return value if o is owner else ViewOf(value, self._replay(o, root, owner))
 
-    def _replay(self, o: torch.Tensor, root: Node) -> Replay:
+    def _replay(self, o: torch.Tensor, root: Node, base: torch.Tensor | None) -> Replay:
+        """The views from `base`, whose value is `root`, to `o`."""
         path = view_path(self._now(o), root)
+        if any(isinstance(fn, BackwardCFunction) for fn in _history(o, base)):
+            raise CannotTrace("an autograd.Function gives back its input, or a view of it")
         if path is None:
             raise CannotTrace("an output shares memory with another tensor in a way that views do not explain")
         detached = [n for n in path if n.target is aten.detach.default]
@@ -390,6 +394,14 @@ class Planner:
 
         args = torch.fx.node.map_aggregate(node.args[1:], slotted)
         return node.target, tuple(args), dict(torch.fx.node.map_aggregate(node.kwargs, slotted))  # type: ignore[return-value]
+
+
+def _history(o: torch.Tensor, base: torch.Tensor | None) -> Iterator[Any]:
+    """How autograd got from `base` to a view of it."""
+    fn, start = o.grad_fn, None if base is None else base.grad_fn
+    while fn is not None and fn is not start:
+        yield fn
+        fn = fn.next_functions[0][0] if fn.next_functions else None
 
 
 def view_path(node: Node, root: Node) -> list[Node] | None:

@@ -15,7 +15,7 @@ import torch
 import torch.fx
 from torch.utils._pytree import tree_leaves
 
-from .. import _torch
+from .. import _torch, shapes
 from ..provenance import trail
 from .breaks import BreakGraph, SkipFrame
 from .failures import explain_failure
@@ -57,12 +57,13 @@ class GraphInput:
         if self.layout is None or (self.example._version == self.version and self.layout == _layout(self.example)):
             return
         self._written = self._written or self.written
-        sizes, strides, _, requires_grad = self.layout
+        sizes, strides, *_ = self.layout
         with fake, torch.inference_mode(False), torch.no_grad():
             fresh = torch.empty_strided(sizes, strides, dtype=self.example.dtype, device=self.example.device)
-        fresh.requires_grad_(requires_grad)
         if hasattr(self.example, "_fuselab_storage"):
             fresh._fuselab_storage = self.example._fuselab_storage
+        with torch.inference_mode(False):
+            fresh = shapes.like_autograd(fresh, self.value)
         self.example = self.node.meta["example_value"] = fresh
         self.version = fresh._version
 

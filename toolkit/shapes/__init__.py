@@ -4,6 +4,7 @@ from . import text
 from .env import FakeMode, SizeOf, SymbolicEnv, at, fake_mode, scope
 from .guards import ShapeGuard, bounds, check, deferred, expr, guards, hint, known, simplified, specialise, symbols
 from .inputs import another, fakify, size_symbol, storage_of
+from .twins import like_autograd
 
 __all__ = [
     "FakeMode",
@@ -21,6 +22,7 @@ __all__ = [
     "guards",
     "hint",
     "known",
+    "like_autograd",
     "scope",
     "simplified",
     "size_symbol",
