@@ -345,3 +345,45 @@ def sizes_marked_inside():
         return y + 1
 
     return repeated(fn, X)
+
+
+@program("objects")
+def parameter_made_inside():
+    return repeated(lambda x: nn.Parameter(x.sin()) * nn.LayerNorm(4)(x), X)
+
+
+@program("objects")
+def tensor_of_tensors():
+    return repeated(lambda x: torch.tensor([x[0, 0], x[1, 1], 1.5]) + torch.FloatTensor([1, 2, 3]), X)
+
+
+@program("state")
+def asserted():
+    def fn(x):
+        y = x.sin()
+        assert (y < 1).all(), "too large"
+        return y.cos()
+
+    return repeated(fn, X)
+
+
+@program("state")
+def features_by_hooks():
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+
+    def fn(x):
+        found = {}
+        handles = [m.register_forward_hook(lambda m, i, o, n=n: found.__setitem__(n, o)) for n, m in net.named_modules() if n]
+        y = net(x)
+        for handle in handles:
+            handle.remove()
+        return y, found
+
+    return repeated(fn, X)
+
+
+@program("state")
+def full_backward_hook():
+    layer = nn.Linear(4, 4)
+    layer.register_full_backward_hook(lambda m, given, got: (given[0] * 2,))
+    return repeated(lambda x: layer(x).sin(), X.clone().requires_grad_())

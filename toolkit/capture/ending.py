@@ -101,6 +101,7 @@ class Ending:
         trace = self.trace
         opened = [(step, f"torch.device('{device}')") for device, step in trace.devices]
         opened += [(step, mode.python_type().__name__) for mode, step in trace.modes]
+        opened += [(step, "catch_warnings") for step, _ in trace.quiet]
         opened += [(step, "saved_tensors_hooks") for step in trace.saved_hooks]
         opened += [(trace.inference, "inference_mode")] if trace.in_inference_mode else []
         opened += [(step, "DisableTorchFunctionSubclass") for step in trace.classes_off if step >= 0]

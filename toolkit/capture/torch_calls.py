@@ -335,14 +335,6 @@ def symbolic(op: Callable[..., Any]) -> Rule:
     return rule
 
 
-def as_tensor(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """torch.as_tensor(x) is x if nothing changes."""
-    data = args[0] if args else kwargs.get("data")
-    if isinstance(data, TensorVariable) and len(args) == 1 and not kwargs:
-        return data
-    return None
-
-
 def cond(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     from .branches import cond as rule
 
@@ -371,7 +363,6 @@ RULES: dict[Any, Rule] = {
     torch.Size: size_class,
     torch._assert: assert_,
     torch._check: check,
-    torch.as_tensor: as_tensor,
     torch.sym_max: symbolic(max),
     torch.sym_min: symbolic(min),
     torch.sym_int: symbolic(int),

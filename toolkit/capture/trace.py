@@ -93,6 +93,7 @@ class Trace:
         self.inference: int | None = None  # the step at which a block of inference mode was entered
         self.inference_left: int | None = None  # and left
         self.switched: set[Callable[..., Any]] = set()  # what nodes of the graph call to switch states of torch
+        self.quiet: list[tuple[int, bool | None]] = []  # open blocks of catch_warnings: step, and whether warnings are ignored (None: some)
         self.saved_hooks: list[int] = []  # open blocks of saved_tensors_hooks: the steps at which they were entered
         self.sets_hooks = False
         self.modes: list[tuple[VariableTracker, int]] = []  # torch function modes entered, and the steps at which they were

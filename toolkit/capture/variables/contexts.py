@@ -131,7 +131,7 @@ class NullContextVariable(VariableTracker):
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         if name in ("__enter__", "__exit__"):
-            return _NullMethod(self, name)
+            return NullMethod(self, name)
         return super().get_attr(tx, name)
 
     def rebuild(self, out: Rebuilder) -> None:
@@ -141,7 +141,7 @@ class NullContextVariable(VariableTracker):
         out.emit.call(0)
 
 
-class _NullMethod(VariableTracker):
+class NullMethod(VariableTracker):
     def __init__(self, context: NullContextVariable, name: str) -> None:
         super().__init__()
         self.context, self.name = context, name
@@ -170,7 +170,7 @@ class InferenceModeVariable(NullContextVariable):
         raise BreakGraph("unsupported-context", "a block of inference mode is left open", at=out.trace.inference)
 
 
-class _InferenceMethod(_NullMethod):
+class _InferenceMethod(NullMethod):
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         trace, entered = tx.trace, self.name == "__enter__"
         if entered and (tx.graph.has_work() or trace.inference is not None or torch.is_inference_mode_enabled()):
@@ -195,7 +195,7 @@ class OutsideInferenceVariable(NullContextVariable):
         return _OutsideMethod(self, name) if name in ("__enter__", "__exit__") else super().get_attr(tx, name)
 
 
-class _OutsideMethod(_NullMethod):
+class _OutsideMethod(NullMethod):
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         context = self.context
         assert isinstance(context, OutsideInferenceVariable)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import threading
+import types
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from .base import LazyVariable, VariableTracker
 from .constant import constant_variable
 from .containers import ListVariable, TupleVariable
 from .dicts import DictVariable
+from .namespace_objects import SimpleNamespaceVariable
 from .user_defined import UserObjectVariable, base_kind
 
 if TYPE_CHECKING:
@@ -62,6 +64,9 @@ def wrap_enum(tx: Interpreter, value: object, source: Source) -> VariableTracker
 def wrap_object(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
     """Handler, among the last: any object of a class written in Python. Its type is guarded, the rest when it is read."""
     cls = type(value)
+    if cls is types.SimpleNamespace:
+        tx.guard(GuardKind.TYPE_IS, source, cls)
+        return SimpleNamespaceVariable(cls, value, source)
     if (cls.__flags__ & (1 << 8) and cls is not threading.local) or issubclass(cls, BaseException):
         return None
     tx.guard(GuardKind.TYPE_IS, source, cls)

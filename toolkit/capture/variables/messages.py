@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from .base import NotConstant, VariableTracker
+from .base import Args, Kwargs, NotConstant, VariableTracker
 from .constant import ConstantVariable
+from .contexts import NullContextVariable, NullMethod
 from .rules import rule
 from .text import python_value
 
@@ -20,6 +21,51 @@ def say(text: Any, category: type[Warning], filename: str, line: int, namespace:
     warnings.warn_explicit(text, category, filename, line, str(namespace.get("__name__") or "<string>"), registry)
 
 
+class QuietVariable(NullContextVariable):
+    """`warnings.catch_warnings()`, whose block changes filters: what it would make of the block's warnings is decided by `_filter`."""
+
+    def __init__(self) -> None:
+        super().__init__(warnings.catch_warnings)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return _QuietMethod(self, name) if name in ("__enter__", "__exit__") else super().get_attr(tx, name)
+
+
+class _QuietMethod(NullMethod):
+    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+        trace = tx.trace
+        if self.name == "__enter__":
+            trace.quiet.append((trace.step, trace.quiet[-1][1] if trace.quiet else False))
+        else:
+            trace.quiet.pop()
+        return ConstantVariable(None)
+
+
+@rule(warnings.catch_warnings)
+def _catch_warnings(tx: Interpreter, *args: VariableTracker, record: VariableTracker | None = None, **more: VariableTracker
+                    ) -> VariableTracker | None:  # fmt: skip
+    return None if args or more or (record is not None and tx.truth(record)) else QuietVariable()
+
+
+@rule(warnings.simplefilter)
+def _simplefilter(tx: Interpreter, action: VariableTracker, *more: VariableTracker, **named: VariableTracker) -> VariableTracker:
+    return _filter(tx, action, bool(more or named))
+
+
+@rule(warnings.filterwarnings)
+def _filterwarnings(tx: Interpreter, action: VariableTracker, *more: VariableTracker, **named: VariableTracker) -> VariableTracker:
+    return _filter(tx, action, bool(more or named))
+
+
+def _filter(tx: Interpreter, action: VariableTracker, some: bool) -> VariableTracker:
+    """In a block of catch_warnings, warnings may be ignored: all, or some, where a warning of the block's own then breaks the graph."""
+    if not tx.trace.quiet or action.constant() != "ignore":
+        tx.break_graph("logging", "a filter of warnings is set")
+    step, all_of_them = tx.trace.quiet[-1]
+    tx.trace.quiet[-1] = step, all_of_them or (None if some else True)
+    return ConstantVariable(None)
+
+
 @rule(warnings.warn)
 def warn(
     tx: Interpreter,
@@ -30,11 +76,14 @@ def warn(
     **more: VariableTracker,
 ) -> VariableTracker:
     """Deferred, with the line that it is about. Where a filter makes an error of it, or its line is outside, the graph breaks."""
+    quiet = tx.trace.quiet[-1][1] if tx.trace.quiet else False
+    if quiet:
+        return ConstantVariable(None)
     level = 1 if stacklevel is None else stacklevel.constant()
     about: Interpreter | None = tx
     for _ in range(level - 1):
         about = about.parent if about is not None else None
-    if about is None or more or any(f[0] == "error" for f in warnings.filters):
+    if about is None or more or quiet is None or any(f[0] == "error" for f in warnings.filters):
         tx.break_graph("logging", "warnings.warn() is called")
     try:
         text = python_value(tx, message)

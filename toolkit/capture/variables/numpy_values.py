@@ -21,6 +21,7 @@ from .containers import SequenceVariable
 from .opaque import OpaqueVariable
 from .rules import PURE
 from .tensor import KINDS, TensorVariable
+from .tensor_making import as_tensor, tensor_of_list
 from .tensor_methods import METHODS
 
 if TYPE_CHECKING:
@@ -172,16 +173,15 @@ def _from_numpy(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker 
     return tx.graph.call_method("detach", [data.give(tx)])
 
 
-def _tensor_of(function: Any, shares: bool) -> torch_calls.Rule:
-    """torch.as_tensor and torch.tensor of an array: as of the tensor in its memory, or of a copy."""
-    before = torch_calls.RULES.get(function)
+def _tensor_of(function: Any, shares: bool, others: torch_calls.Rule) -> torch_calls.Rule:
+    """torch.as_tensor and torch.tensor of an array: as of the tensor in its memory, or of a copy. `others` is the rule for other data."""
 
     def rule(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         data = args[0] if args else kwargs.get("data")
         if data is not None and _numbers_of_numpy(tx, data):
             data = computed(tx, numpy.asarray, [concrete(tx, data)], {})
         if not isinstance(data, ArrayVariable):
-            return before(tx, args, kwargs) if before is not None else None
+            return others(tx, args, kwargs)
         if not args or not set(kwargs) <= {"dtype", "device"}:
             return tx.break_graph("numpy", f"{torch_calls.name_of(function)}() of an array with these arguments")
         if data.known is not None and not data.known.dtype.isnative:
@@ -203,4 +203,5 @@ def _numbers_of_numpy(tx: Interpreter, data: VariableTracker) -> bool:
 
 
 torch_calls.RULES[torch.from_numpy] = _from_numpy
-torch_calls.RULES.update({function: _tensor_of(function, shares) for function, shares in ((torch.tensor, False), (torch.as_tensor, True))})
+torch_calls.RULES[torch.tensor] = _tensor_of(torch.tensor, False, tensor_of_list)
+torch_calls.RULES[torch.as_tensor] = _tensor_of(torch.as_tensor, True, as_tensor)

@@ -177,6 +177,8 @@ class TensorVariable(VariableTracker):
                 return ConstantVariable(None)
         if name == "grad_fn" and self.example.grad_fn is None:
             return ConstantVariable(None)
+        if name == "grad_fn" and self.value is None:
+            return GradientFunctionVariable(self)
         return tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is read")
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
@@ -372,6 +374,27 @@ class TensorMethodVariable(VariableTracker):
     def rebuild(self, out: Rebuilder) -> None:
         out.value(self.tensor)
         out.emit.load_attr(self.name)
+
+
+class GradientFunctionVariable(VariableTracker):
+    """The `grad_fn` of a tensor that the graph makes: that there is one is known, the rest only outside."""
+
+    def __init__(self, tensor: TensorVariable) -> None:
+        super().__init__()
+        self.tensor = tensor
+
+    def describe(self) -> str:
+        return f"grad_fn of {self.tensor.describe()}"
+
+    def truth(self, tx: Interpreter) -> bool:
+        return True
+
+    def parts(self) -> list[VariableTracker]:
+        return [self.tensor]
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.value(self.tensor)
+        out.emit.load_attr("grad_fn")
 
 
 def _users_attribute(kind: type, name: str) -> type | None:
