@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import pytest
+import sympy
 import torch
 import torch.nn.functional as F
+
+import fuselab
+from fuselab.toolkit.loops import index
 
 from .compiled import agrees, compiled
 
@@ -204,3 +208,18 @@ def test_what_a_stage_names_comes_before_what_uses_it():
 
     agrees(fn, r(5, 2, 5, 3))
     agrees(lambda x: (torch.logaddexp(x.amax(-1), x.amax(-1).exp()), x - x.amax(-1, keepdim=True)), r(50, 30))
+
+
+def test_a_value_read_at_an_index_written_otherwise_is_found():
+    """im2col flattens two loops of n // 2 + 1 and cuts them again: only multiplied out does one see that it reads where it wrote."""
+    f = fuselab.compile(lambda x: F.unfold(x, 2, stride=2, padding=1), backend="cpp", dynamic=True)
+    for n in (5, 8):
+        x = torch.randn(1, 2, n, n)
+        assert torch.equal(f(x), F.unfold(x, 2, stride=2, padding=1))
+    assert len(f.kernels) == 1 and "out_clone" not in next(iter(f.kernels.values())).source
+
+
+def test_a_multiple_of_a_sum_is_recognised_multiplied_out():
+    n, i, j = sympy.symbols("n i j", integer=True, nonnegative=True)
+    assert index.split_by(i * n + i + j, n + 1) == (i, j)
+    assert index.split_by(i * n + j, n + 1) == (0, i * n + j)

@@ -6,6 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+import fuselab
+from fuselab.toolkit.events import InternalFailure, Recorder
+
 from .agree import agrees, names
 
 FLOATS = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
@@ -231,3 +234,14 @@ def test_a_chain_is_one_loop():
 def test_inlined_low_precision_values_are_rounded_before_a_comparison():
     x = torch.tensor([1.0, 3.0], dtype=torch.bfloat16)
     agrees(lambda x: (x + 1 / 512) == x, x)
+
+
+def test_casts_to_bytes_of_floats_and_back():
+    def fn(x):
+        return x.to(torch.float8_e4m3fn).float(), x.to(torch.float8_e5m2).float()
+
+    x = torch.randn(6)
+    with Recorder() as recorder:
+        found = fuselab.compile(fn, backend="cpp")(x)
+    assert not recorder.of(InternalFailure)
+    torch.testing.assert_close(found, fn(x), rtol=0, atol=0)

@@ -39,7 +39,23 @@ def split_by(expr: Expr, divisor: Expr) -> tuple[Expr, Expr]:
     for term in sympy.Add.make_args(expr):
         q = _exact(term, divisor)
         (rest if q is None else quotient).append(term if q is None else q)
+    if isinstance(divisor, sympy.Add):
+        quotient += _multiplied_out(rest, divisor)
     return sympy.Add(*quotient), sympy.Add(*rest)
+
+
+def _multiplied_out(rest: list[Expr], divisor: Expr) -> list[Expr]:
+    """Multiples of a sum that are written as sums themselves, as a*n + a is one of n + 1. Their terms are taken out of `rest`."""
+    found = []
+    leading = next(t for t in divisor.args if not is_constant(t))
+    for term in tuple(rest):
+        q = _exact(term, leading) if term in rest else None
+        terms = sympy.Add.make_args(sympy.expand_mul(q * divisor)) if q is not None else ()
+        if q is not None and all(t in rest for t in terms):
+            for t in terms:
+                rest.remove(t)
+            found.append(q)
+    return found
 
 
 def _exact(term: Expr, divisor: Expr) -> Expr | None:

@@ -197,7 +197,8 @@ def _plain_cast(node: Node) -> bool:
 
 def _wider(wide: torch.dtype, narrow: torch.dtype) -> bool:
     """Every value of `narrow` is one of `wide`."""
-    return wide.is_floating_point and narrow.is_floating_point and torch.promote_types(wide, narrow) == wide
+    floats = wide.is_floating_point and narrow.is_floating_point and 1 not in (wide.itemsize, narrow.itemsize)  # bytes promote to nothing
+    return floats and torch.promote_types(wide, narrow) == wide
 
 
 def _cat_of_neighbours(node: Node) -> Node | None:

@@ -59,18 +59,22 @@ def last_uses(groups: list[Group]) -> dict[str, int]:
 
 
 def find_internal(groups: list[Group], keep: set[str]) -> None:
-    """Set `internal` of every kernel."""
+    """Set `internal` of every kernel: what only it needs, and reads where it was written, so that the value itself is at hand."""
     users: dict[str, set[int]] = {}
     for g in groups:
         for name in g.names():
             users.setdefault(name, set()).add(id(g))
     for g in groups:
         if isinstance(g, FusedSchedulerNode):
-            g.internal = frozenset(n for n in g.writes if n not in keep and users[n] == {id(g)} and _owned(g, n))
+            g.internal = frozenset(n for n in g.writes if n not in keep and users[n] == {id(g)} and _owned(g, n) and _at_hand(g, n))
 
 
 def _owned(group: FusedSchedulerNode, name: str) -> bool:
     return any(n.name == name and n.buffer.mutates is None for n in group.nodes)
+
+
+def _at_hand(group: FusedSchedulerNode, name: str) -> bool:
+    return all(any(d.same_element(e) for e in group.writes[name]) for d in group.reads.get(name, ()))
 
 
 # -- in place ---------------------------------------------------------------------------------------------------------
