@@ -196,10 +196,8 @@ def compile_parts(gm: GraphModule, compile_graph: Callable[[GraphModule, list[An
 
 
 def _sets_state(node: Node) -> bool:
-    """Does it set a state of torch (grad mode, autocast), for the nodes that follow?"""
-    example = node.meta.get("example_value")
-    alone = node.op == "call_function" and not node.all_input_nodes and not runs_alone(node)
-    return alone and (example is None or type(example) in (bool, int))
+    """Does it switch a state of torch (grad mode, autocast), for the nodes that follow? So capture says."""
+    return bool(node.meta.get("switches"))
 
 
 def _refuse(graph: Graph) -> None:

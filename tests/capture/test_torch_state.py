@@ -191,3 +191,28 @@ def test_an_exception_in_the_graph_ends_the_blocks(block, backend):
     with pytest.raises(IndexError):
         compiled(X, torch.tensor([7]))
     assert TorchState.now() == before
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpp"])
+def test_an_exception_in_a_transform_closes_its_levels(backend):
+    def fn(x, index):
+        return torch.vmap(lambda row: row.sin()[index])(x)
+
+    compiled = fuselab.compile(fn, backend=backend)
+    compiled(X, torch.tensor([1]))
+    with pytest.raises(IndexError):
+        compiled(X, torch.tensor([7]))
+    assert torch._C._functorch.peek_interpreter_stack() is None
+    torch.testing.assert_close(compiled(X, torch.tensor([1])), fn(X, torch.tensor([1])))
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpp"])
+def test_transforms_beside_an_assertion(backend):
+    def fn(x):
+        y = torch.vmap(lambda row: row.sin() * 2)(x)
+        torch._assert((y < 5).all(), "large")
+        return torch.func.grad(lambda z: z.cos().sum())(y)
+
+    compiled = fuselab.compile(fn, backend=backend)
+    torch.testing.assert_close(compiled(X), fn(X))
+    assert not compiled.breaks

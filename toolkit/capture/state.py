@@ -94,6 +94,8 @@ def closing_blocks(compiled: Callable[..., Any], switched: set[Callable[..., Any
         try:
             return compiled(*args)
         except BaseException:
+            if write is not _GRAD:
+                _torch.close_transforms()
             write(before)  # type: ignore[arg-type]
             raise
 

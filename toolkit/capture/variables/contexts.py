@@ -54,7 +54,8 @@ def changes_state(function: Callable[..., Any]) -> torch_calls.Rule:
         except NotConstant:
             tx.break_graph("unsupported-context", f"{torch_calls.name_of(function)} is called with a value that is not known while tracing")
         result = tx.fold(function, *plain, **named)
-        tx.graph.node("call_function", function, tuple(plain), named, result.constant())
+        node = tx.graph.node("call_function", function, tuple(plain), named, result.constant())
+        node.meta["switches"] = function in _STATE  # levels of torch.func do not: they open and close within one part of a graph
         tx.trace.switched.add(function)
         return result
 
