@@ -261,3 +261,63 @@ def test_an_item_of_a_very_large_container_is_guarded_alone():
     finally:
         MANY[5] = before
     assert captured.breaks == []
+
+
+# -- what grows in a loop, and what varies in a text ---------------------------------------------------------------------------------
+
+
+def _grows(start, add):
+    def f(x, n):
+        kept = start()
+        for i in range(n):
+            x = x + 1
+            kept = add(kept, i)
+            fuselab.graph_break()
+        return x, kept
+
+    return f
+
+
+def _stored(kept, i):
+    kept[i] = i
+    return kept
+
+
+def _appended(kept, i):
+    kept.append(len(kept))
+    return kept
+
+
+def _put(kept, i):
+    kept.add(i)
+    return kept
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        _grows(dict, _stored),
+        _grows(list, _appended),
+        _grows(set, _put),
+        _grows(str, lambda kept, i: kept + "a"),
+        _grows(tuple, lambda kept, i: (*kept, i)),
+    ],
+)
+def test_what_grows_in_a_loop_is_not_looked_at_after_some_turns(f):
+    check_turns(f, 20, 3, 40)
+
+
+@pytest.mark.parametrize(
+    "text", [lambda n: f"step {n}", "%d of 9".__mod__, lambda n: f"{n + 1:03d}", str, lambda n: repr((n, "a")), "{}".format]
+)
+def test_the_text_of_a_number_that_varies_breaks_instead_of_a_version_each(text):
+    captured = Captured(lambda x, n: (x * n, text(n)))
+    for n in range(2, 14):
+        assert same((x * n, text(n)), captured(x, n))
+    assert len(captured.graphs) == 2 and not captured.of(RecompileLimitHit)
+
+
+def test_under_fullgraph_it_is_a_version_each():
+    captured = Captured(lambda x, n: (x * n, f"step {n}"), fullgraph=True)
+    assert [captured(x, n)[1] for n in (2, 3, 4)] == ["step 2", "step 3", "step 4"]
+    assert not captured.breaks

@@ -7,6 +7,7 @@ import collections
 import functools
 import itertools
 import operator
+import sys
 
 import pytest
 import torch
@@ -154,3 +155,67 @@ def test_guards_on_such_a_variable_name_it():
     captured = Captured(f)
     assert [captured(x, n).tolist() for n in (2, 3, 4)] == [[4, 4], [6, 6], [8, 8]]
     assert not any("of its own" in str(event) for event in captured.events)
+
+
+# -- recursion --------------------------------------------------------------------------------------------------------------------
+
+
+def _deepest(x):
+    def down(n):
+        try:
+            return down(n + 1)
+        except RecursionError:
+            return n
+
+    return x + 1, down(0)
+
+
+def test_a_recursion_goes_nearly_as_deep_as_in_eager():
+    captured = Captured(_deepest)
+    for _ in range(3):
+        found, expected = captured(x)[1], _deepest(x)[1]
+        assert expected - 60 < found <= expected
+
+
+def test_a_very_deep_recursion_does_not_end_the_process():
+    def f(x):
+        def down(n):
+            return 0 if n == 0 else 1 + down(n - 1)
+
+        return x + 1, down(15_000)
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        check(f, x, graphs=None, breaks=None)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+class Ring:
+    def __repr__(self):
+        return f"<{self!r}>"
+
+    def __eq__(self, other):
+        return self == other
+
+    def __hash__(self):
+        return hash(self)
+
+
+@functools.lru_cache
+def _endless(n):
+    return _endless(n + 1)
+
+
+@pytest.mark.parametrize("ask", [lambda: repr(Ring()), lambda: Ring() == 1, lambda: hash(Ring()), lambda: _endless(0)])
+def test_an_endless_recursion_is_a_recursion_error(ask):
+    def f(x):
+        y = x + 1
+        try:
+            ask()
+        except RecursionError as error:
+            return y * 2, type(error)
+        return y
+
+    check(f, x, graphs=None, breaks=None)

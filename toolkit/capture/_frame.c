@@ -91,12 +91,13 @@ typedef struct Bucket {
     long resting; /* calls that nobody looks at: they run as they are */
 } Bucket;
 
-enum { NEVER = 1, IMPOSSIBLE = 2, OFF = 4, RESUMES = 8 }; /* never captured, unless it is a root; not even then; nor anything that it
-                                                              calls; a resume function */
+/* never captured, unless it is a root; not even then; nor anything that it calls; a resume function */
+enum { NEVER = 1, IMPOSSIBLE = 2, OFF = 4, RESUMES = 8 };
 /* Code that does no tensor work must not be slowed down by looking whether it does now: after so many calls in a row only each so many is
    looked at, and after each look beyond some that found nothing again, twice as many calls as before are not. */
 enum { QUIET_CALLS = 64, LOOK_EACH = 16, QUICK_LOOKS = 4, MOST_DOUBLINGS = 16 };
 enum { ROOM = 20000 }; /* calls */
+enum { DEEPEST = 250 }; /* calls in one another; what is called there runs as it is, for each call under a hook takes some of C's stack */
 enum { IDLE_TURNS = 1000 }; /* resumptions in a row without a graph, after which the rest of a frame runs as it is */
 
 struct Extra {
@@ -111,7 +112,7 @@ static PyObject *verdict; /* (code, globals) -> 0: captured, 1: not, 2: nor anyt
 
 static _Thread_local struct {
     Cache *active;
-    int aside; /* calls of compiled functions run the original */
+    int aside, depth; /* calls of compiled functions run the original; calls in one another */
     Frame *chained; /* the frame that we handed to the evaluator before us */
     long idle;      /* resumptions in a row without a graph, in the frame that is being gone on with */
     struct {
@@ -457,62 +458,7 @@ static PyObject *run_captured(PyThreadState *thread, Frame *frame, Extra *extra,
     return run_as_is(thread, frame, 0);
 }
 
-/* -- the evaluator ------------------------------------------------------------------------------------------------------------ */
-
-static Extra *first_sight(PyCodeObject *code, PyObject *globals) { /* NULL with an exception */
-    Extra *extra = PyMem_Calloc(1, sizeof *extra);
-    if (extra == NULL) return (Extra *)PyErr_NoMemory();
-    extra->code = code;
-    PyThreadState *thread = PyThreadState_Get();
-    make_room(thread, ROOM);
-    Cache *active = switch_to(NULL);
-    PyObject *answer = verdict ? PyObject_CallFunctionObjArgs(verdict, code, globals, NULL) : NULL;
-    long kind = answer ? PyLong_AsLong(answer) : 0;
-    Py_XDECREF(answer);
-    switch_to(active);
-    make_room(thread, -ROOM);
-    if (PyErr_Occurred()) PyErr_Clear();
-    extra->flags = kind == 2 ? NEVER | OFF : kind ? NEVER : 0;
-    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) extra->flags |= NEVER | IMPOSSIBLE;
-    if (!(code->co_flags & CO_OPTIMIZED)) extra->flags |= NEVER;
-    if (set_extra((PyObject *)code, extra_index, extra) == 0) return extra;
-    PyMem_Free(extra);
-    return NULL;
-}
-
-static Extra *extra_of(PyCodeObject *code, PyObject *globals) {
-    void *extra = NULL;
-    if (get_extra((PyObject *)code, extra_index, &extra) < 0) PyErr_Clear();
-    return extra ? extra : first_sight(code, globals);
-}
-
-static int is_wanted(const Extra *extra, Frame *frame) {
-    if (extra->flags & IMPOSSIBLE) return 0;
-    if (extra->code->co_flags & CO_OPTIMIZED) return 1;
-    return frame->f_locals == frame->f_globals; /* a cell's top level; not a class body */
-}
-
-static PyObject *run_switched_off(PyThreadState *thread, Frame *frame) {
-    Cache *active = switch_to(NULL);
-    PyObject *result = run_as_is(thread, frame, 0);
-    switch_to(active);
-    return result;
-}
-
-#include "_watched.h"
-
-static PyObject *evaluate(PyThreadState *thread, Frame *frame, int throwing) {
-    Cache *cache = here.active;
-    if (cache == NULL || throwing) return run_as_is(thread, frame, throwing);
-    PyCodeObject *code = FRAME_CODE(frame);
-    if (here.moving.to == code) let_go();
-    Extra *extra = extra_of(code, frame->f_globals);
-    if (extra == NULL) { PyErr_Clear(); return run_as_is(thread, frame, 0); }
-    int skipped = (extra->flags & NEVER) && ((PyObject *)code != cache->root || !is_wanted(extra, frame));
-    if (skipped) return extra->flags & OFF ? run_switched_off(thread, frame) : run_as_is(thread, frame, 0);
-    return __builtin_expect(is_watched(thread), 0) ? run_watched(thread, frame, extra, cache) : run_captured(thread, frame, extra, cache);
-}
-
+#include "_evaluate.h"
 #include "_objects.h"
 
 /* -- the module --------------------------------------------------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ class Capture:
         if transforms.active():
             return transforms.as_it_is(frame)
         history = self.histories.get(frame.code) or self.histories.set(frame.code, History())
-        record = CodeRecord(history)
+        record = CodeRecord(history, self.fullgraph)
         for _ in range(MOST_ATTEMPTS):
             try:
                 return self._attempt(frame, record)

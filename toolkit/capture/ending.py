@@ -19,7 +19,7 @@ from .going_on import LEAVES, GoingOn, Handled, Slot, Slots
 from .hook import argument_count
 from .operands import operand_count
 from .rebuild import Rebuilder
-from .resume import live_locals, original_of
+from .resume import live_locals
 from .source import LocalSource
 from .state import TorchState
 from .variables.base import LazyVariable, VariableTracker
@@ -189,7 +189,7 @@ class Ending:
     def _was_held(self, name: str) -> bool:
         """Did an earlier part of the function pass it on for that reason: a parameter that nothing here looks at?"""
         code, value = self.tx.code, self.tx.locals[name]
-        passed = original_of(code) is not code and name in code.co_varnames[: code.co_argcount]
+        passed = self.trace.resumed and name in code.co_varnames[: code.co_argcount]
         return passed and isinstance(value, LazyVariable) and value.seen is None
 
     def _replay(self, roots: list[VariableTracker]) -> None:

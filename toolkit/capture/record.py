@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from .breaks import BreakGraph
 from .modules import TABLES, DictSpec, ModuleSpec
 
 ENOUGH_CHANGES = 2
+ENOUGH_CONTENTS = 3  # of one container, in versions of one function
 
 
 @dataclass
@@ -21,6 +22,7 @@ class History:
 
     sizes: dict[str, list[set[int]]] = field(default_factory=dict)
     numbers: dict[str, set[float]] = field(default_factory=dict)
+    contents: dict[str, set[int]] = field(default_factory=dict)  # hashes of the lengths, keys or texts seen at each source
     specs: weakref.WeakSet[ModuleSpec] = field(default_factory=weakref.WeakSet)  # of versions that are alive
     changes: weakref.WeakKeyDictionary[torch.nn.Module, int] = field(default_factory=weakref.WeakKeyDictionary)
     shared: set[str] = field(default_factory=set)  # sources at which several modules were seen
@@ -41,6 +43,14 @@ class History:
         seen = self.numbers.setdefault(source, set())
         seen.add(value)
         return len(seen) > 1
+
+    def note_contents(self, source: str, what: Hashable) -> None:
+        """A version is for a container at `source` with this length, or these keys."""
+        self.contents.setdefault(source, set()).add(hash(what))
+
+    def keeps_changing(self, source: str) -> bool:
+        """Was a container seen there with one content after the other: one that grows in a loop?"""
+        return len(self.contents.get(source, ())) > ENOUGH_CONTENTS
 
     def may_pin(self, source: str, module: torch.nn.Module) -> bool:
         """May a version be for this very module? Only the first is: if others come by, the versions must fit all that are built alike."""
@@ -78,6 +88,7 @@ class CodeRecord:
     """For one capture: steps of the top frame before which to break, each with the reason; and the history of the code."""
 
     history: History = field(default_factory=History)
+    fullgraph: bool = False  # nothing may break
     breaks: dict[int, BreakGraph] = field(default_factory=dict)
     specialised: set[str] = field(default_factory=set)  # sources of what must be a constant here
 

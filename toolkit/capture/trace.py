@@ -112,7 +112,7 @@ class Trace:
         for reference in self.weakly:
             reference.check_held(self.top)
         held = {v.source for v in (*self.top.locals.values(), *self.top.stack)}
-        if original_of(self.top.code) is not self.top.code and any(source not in held for source in self.acting.values()):
+        if self.resumed and any(source not in held for source in self.acting.values()):
             raise SkipFrame("an object is let go whose end runs code")
 
     def check_generators(self) -> None:
@@ -135,6 +135,11 @@ class Trace:
         self.graph = GraphBuilder(self)
         self.graph.trace = None  # type: ignore[assignment]
         self.handled = None
+
+    @property
+    def resumed(self) -> bool:
+        """Is it of a part of a function, after a graph break?"""
+        return original_of(self.top.code) is not self.top.code
 
     @property
     def current(self) -> Interpreter:
@@ -163,6 +168,8 @@ class Trace:
         """Assume it, and have it checked before the compiled code runs again. Nothing to check of what we hold ourselves."""
         if source is not None and not isinstance(source, ConstSource):
             self.guards.add(Guard(kind, source, expected, self.line()))
+            if kind in (GuardKind.LENGTH_IS, GuardKind.DICT_KEYS_ARE):
+                self.record.history.note_contents(source.text(), expected)
 
     def user_lines(self) -> tuple[UserLine, ...]:
         """Where the trace is, innermost first, without lines of libraries; if all are, the innermost of all."""

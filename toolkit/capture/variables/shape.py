@@ -51,6 +51,11 @@ class SymbolicVariable(VariableTracker):
         except AssertionError:  # torch's engine has no infinities
             return tx.break_graph("data-dependent-value", f"{self.describe()} is not finite")
 
+    def of_arguments(self, tx: Interpreter) -> bool:
+        """Does it depend on an integer that was given, not on sizes alone? That may be another one in every call."""
+        given = {s for v in tx.trace.numbers.values() if isinstance(v, SymbolicVariable) for s in shapes.expr(v.example).free_symbols}
+        return not given.isdisjoint(shapes.expr(self.example).free_symbols)
+
     def as_int(self, tx: Interpreter) -> int:
         return int(self.number(tx))
 

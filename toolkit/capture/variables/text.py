@@ -24,15 +24,18 @@ _NAMED = (  # their text tells who they are, and that does not change
 _CONVERSIONS = {"s": str, "r": repr, "a": ascii}
 
 
-def python_value(tx: Interpreter, value: VariableTracker) -> Any:
-    """A plain Python object equal to it, of constants and containers of constants. Raises NotConstant."""
+def python_value(tx: Interpreter, value: VariableTracker, text: bool = False) -> Any:
+    """A plain Python object equal to it, of constants and containers of constants. Raises NotConstant. For a `text`, an integer that
+    varies breaks the graph: there would be a version of the function for each."""
     value = tx.realize(value)
     if value.is_constant():
         return value.constant()
     if isinstance(value, SymbolicVariable):
+        if text and not tx.trace.record.fullgraph and value.of_arguments(tx):
+            tx.break_graph("unsupported-operator", f"the text of {value.describe()} is made, a number that varies")
         return value.number(tx)
     if isinstance(value, SequenceVariable):
-        items = [python_value(tx, v) for v in value.items]
+        items = [python_value(tx, v, text) for v in value.items]
         if value.kind is collections.deque:
             return collections.deque(items, value.maxlen)  # type: ignore[attr-defined]
         if hasattr(value.kind, "n_fields"):  # only their own constructor makes them
@@ -41,7 +44,7 @@ def python_value(tx: Interpreter, value: VariableTracker) -> Any:
             return items
         return value.kind(items) if value.kind is torch.Size else tuple.__new__(value.kind, items)
     if isinstance(value, DictVariable) and value.kind is dict:
-        return {python_value(tx, k): python_value(tx, v) for k, v in value.entries.values()}
+        return {python_value(tx, k): python_value(tx, v, text) for k, v in value.entries.values()}
     if isinstance(value, SetVariable):
         return value.kind(python_value(tx, v) for v in value.members.values())
     raise NotConstant(value.describe())
@@ -75,7 +78,7 @@ def shown(tx: Interpreter, value: VariableTracker) -> Any:
     """As `python_value`, with a `Shown` for what is not known: to be formatted, and nothing else."""
     value = tx.realize(value)
     try:
-        return python_value(tx, value)
+        return python_value(tx, value, text=True)
     except NotConstant:
         pass
     if isinstance(value, SequenceVariable) and value.kind in (list, tuple):
@@ -117,7 +120,7 @@ def format_value(tx: Interpreter, value: VariableTracker, conversion: str, spec:
     if not spec.is_constant():
         tx.break_graph("unsupported-operator", "a format is not known while tracing")
     try:
-        plain = python_value(tx, value)
+        plain = python_value(tx, value, text=True)
     except NotConstant:
         return _formatted(tx, tx.realize(value), spec)
     return tx.fold(format, plain, spec.constant())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..source import Source
 
 LARGEST = 20_000
-_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict)
+_CONTAINERS = (str, list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict)
 _MADE_AT_RUN_TIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
@@ -73,9 +73,12 @@ class UnknownVariable(VariableTracker):
 
 
 class LargeVariable(UnknownVariable):
-    """A container of very many items, which are not looked at: only one that the program asks for by its key or place is."""
+    """A container of very many items, or of others each time, which are not looked at: only one that the program asks for by its key
+    or place is."""
 
     def describe(self) -> str:
+        if isinstance(self.value, str):
+            return f"the text {super().describe()}"
         return f"{super().describe()} with its {len(self.value)} items"  # type: ignore[arg-type]
 
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
@@ -90,11 +93,22 @@ class LargeVariable(UnknownVariable):
 
 
 def wrap_large(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
-    """Handler: containers that are too large to be guarded item by item."""
-    if type(value) not in _CONTAINERS or len(value) <= LARGEST:  # type: ignore[arg-type]
+    """Handler: containers that are too large to be guarded item by item, or that are others in each part of a loop that breaks."""
+    if type(value) not in _CONTAINERS:
+        return None
+    if len(value) <= LARGEST and not _changes(tx, value, source):  # type: ignore[arg-type]
         return None
     tx.guard(GuardKind.TYPE_IS, source, type(value))
     return LargeVariable(value, source)
+
+
+def _changes(tx: Interpreter, value: object, source: Source) -> bool:
+    record, name = tx.trace.record, source.text()
+    if record.fullgraph or not tx.trace.resumed:
+        return False
+    if isinstance(value, str):
+        record.history.note_contents(name, value)
+    return record.history.keeps_changing(name)
 
 
 def wrap_unknown(tx: Interpreter, value: object, source: Source) -> VariableTracker:

@@ -75,13 +75,13 @@ def handlers() -> tuple[Handler, ...]:
     )
 
     return (
+        wrap_large,
         constant.wrap_constant_value,
         numpy_values.wrap_numpy,
         arrays.wrap_array,
         wrapper_tensors.wrap_wrapper,
         tensor.wrap_tensor,
         namespaces.wrap_globals,
-        wrap_large,
         containers.wrap_sequence,
         dicts.wrap_dict,
         dicts.wrap_set,
