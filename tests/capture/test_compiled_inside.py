@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import fuselab
+from fuselab.toolkit.events import CompileFinished, InternalFailure, Recorder
 
 
 def test_a_compiled_function_is_inlined_and_another_one_recompiles():
@@ -122,3 +123,33 @@ def test_functions_of_torchscript_that_branch_on_values_or_print_break(capfd):
             torch.testing.assert_close(compiled(x), function(x + 1) * 3)
         assert len(compiled.breaks) == 1
     assert capfd.readouterr().out.count("seen") == 4
+
+
+def test_a_compiled_function_calls_itself():
+    @fuselab.compile(backend="eager")
+    def down(x, n):
+        return x if n == 0 else down(x + 1, n - 1) * 1
+
+    with Recorder() as recorder:
+        for n in (3, 20):
+            assert down(torch.zeros(1), n) == n
+    assert len(down.graphs) == 2 and not down.breaks and not recorder.of(InternalFailure)
+
+
+def test_a_compiled_module_holds_itself():
+    class Twice(nn.Module):
+        def forward(self, x, again=True):
+            return self.me[0](x * 2, False) if again else x
+
+    module = Twice()
+    module.me = [fuselab.compile(module, backend="eager")]
+    with Recorder() as recorder:
+        assert module.me[0](torch.ones(1)) == 2
+    assert not recorder.of(InternalFailure)
+
+
+def test_a_compilation_that_may_not_break_is_over_when_it_does():
+    f = fuselab.compile(lambda x: (print(end=""), x + 1)[1], fullgraph=True, backend="eager")
+    with Recorder() as recorder, pytest.raises(fuselab.Unsupported):
+        f(torch.ones(1))
+    assert [e.result for e in recorder.of(CompileFinished)] == ["failed"]

@@ -179,6 +179,7 @@ class Cache(_frame.Cache):
         try:
             made, version = self._captured(view)
         except FOR_THE_USER:
+            emit(CompileFinished(function=name, result="failed", seconds=time.perf_counter() - start))
             raise
         except Exception as error:
             text = traceback.format_exc()

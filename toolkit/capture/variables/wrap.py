@@ -136,5 +136,6 @@ def wrap(tx: Interpreter, value: object, source: Source) -> VariableTracker:
     for handler in (existing_object(),) if pretends(kind) else handlers():
         variable = handler(tx, value, source)
         if variable is not None:
-            return tx.effects.track(value, variable) if variable.mutable else variable
+            stands_for_another = variable.source is not None and variable.source != source  # a compiled function's for its function
+            return tx.effects.track(value, variable) if variable.mutable and not stands_for_another else variable
     return tx.effects.track(value, wrap_unknown(tx, value, source))
