@@ -82,28 +82,24 @@ def insist(condition: Any, truth: bool, *arguments: Any) -> None:
 
 
 class _Open(threading.local):
-    """How many hooks on saved tensors this thread's graphs have set."""
+    """The blocks that this thread's graphs have entered, by what leaves them."""
 
-    count = 0
+    def __init__(self) -> None:
+        self.blocks: list[Callable[[], Any]] = []
 
 
-_hooks = _Open()
+_open = _Open()
 
 
 def set_hooks(pack: Callable[..., Any], unpack: Callable[..., Any]) -> Callable[[], None]:
-    """What a node calls to set them, until `unset_hooks`."""
+    """What a node calls to set them, until `leave_block`."""
 
     def set_saved_tensors_hooks() -> None:
         push_saved_tensors_hooks(pack, unpack)
-        _hooks.count += 1
+        _open.blocks.append(pop_saved_tensors_hooks)
 
     set_saved_tensors_hooks.runs_alone = True  # type: ignore[attr-defined]
     return set_saved_tensors_hooks
-
-
-def unset_hooks() -> None:
-    pop_saved_tensors_hooks()
-    _hooks.count -= 1
 
 
 def unset_earlier_hooks() -> None:
@@ -111,17 +107,28 @@ def unset_earlier_hooks() -> None:
     pop_saved_tensors_hooks()
 
 
-def closing_hooks(compiled: Run) -> Run:
-    """`compiled`, whose graph sets hooks on saved tensors: an exception ends their blocks."""
+def enter_inference() -> None:
+    """A block of torch.inference_mode() begins, until `leave_block`."""
+    mode = torch.inference_mode()
+    mode.__enter__()
+    _open.blocks.append(lambda: mode.__exit__(None, None, None))
+
+
+def leave_block() -> None:
+    _open.blocks.pop()()
+
+
+def leaving_blocks(compiled: Run) -> Run:
+    """`compiled`, whose graph enters blocks: an exception leaves them."""
 
     @functools.wraps(compiled, updated=())
     def call(*args: Any) -> Any:
-        before = _hooks.count
+        before = len(_open.blocks)
         try:
             return compiled(*args)
         except BaseException:
-            while _hooks.count > before:
-                unset_hooks()
+            while len(_open.blocks) > before:
+                leave_block()
             raise
 
     return call
@@ -137,7 +144,7 @@ def parameter(data: torch.Tensor) -> torch.nn.Parameter:
 
 
 # They run as they are.
-ALONE = (write_data, parameter, unset_hooks, unset_earlier_hooks, seed, torch.get_rng_state, torch.set_rng_state, insist)
+ALONE = (write_data, parameter, enter_inference, leave_block, unset_earlier_hooks, seed, torch.get_rng_state, torch.set_rng_state, insist)
 RUNS = (choose, repeat, over_slices)
 
 
@@ -153,6 +160,8 @@ def as_they_are(graph: Graph) -> set[Node]:
     """Nodes that act on more than tensors, and those that have to do with tensors that hold others, whose class's own code decides what an
     operation does. If such tensors have gradients, all that is differentiated: those of plain tensors may be such tensors too."""
     alone = set(filter(runs_alone, graph.nodes))
+    if any(n.target is enter_inference for n in alone):  # what autograd saves of its tensors is decided by eager
+        alone |= {n for n in graph.nodes if n.meta.get("needs_grad")}
     wrapping = {n: list(wrappers_in(n.meta.get("example_value"))) for n in graph.nodes}
     if not any(wrapping.values()):
         return alone

@@ -52,7 +52,7 @@ def called(x):
     return y.clone() * 2, facts
 
 
-PROGRAMS = {decorated: 0, returned_inside: 0, work_after: 1, work_before: None, broken_inside: None, called: None}
+PROGRAMS = {decorated: 0, returned_inside: 0, work_after: 0, work_before: 0, broken_inside: None, called: None}
 
 
 @pytest.mark.parametrize("backend", ["eager", "cpp"])

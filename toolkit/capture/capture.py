@@ -17,7 +17,7 @@ import torch.fx
 from .. import _torch, options, shapes
 from ..errors import Unsupported
 from ..events import GraphBroken, GraphCaptured, emit
-from ..regions import closing_hooks
+from ..regions import leaving_blocks
 from . import transforms
 from .bodies import ByCode
 from .breaks import BreakGraph, Observed, Restart, SkipFrame
@@ -200,8 +200,8 @@ class Capture:
             compiled = self.compile_graph(gm, [i.example for i in graph.inputs])
             if any(is_function_tensor(type(i.value)) for i in graph.inputs) or graph.has_users_wrappers():
                 compiled = plain_calls(compiled)
-            if trace.sets_hooks:
-                compiled = closing_hooks(compiled)
+            if trace.sets_hooks or trace.record.inference_inside:
+                compiled = leaving_blocks(compiled)
             if trace.inference is not None:
                 compiled = in_inference_mode(compiled)
             if ending.state_changes:

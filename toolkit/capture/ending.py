@@ -103,7 +103,8 @@ class Ending:
         opened += [(step, mode.python_type().__name__) for mode, step in trace.modes]
         opened += [(step, "catch_warnings") for step, _ in trace.quiet]
         opened += [(step, "saved_tensors_hooks") for step in trace.saved_hooks]
-        opened += [(trace.inference, "inference_mode")] if trace.in_inference_mode else []
+        opened += [(step, "inference_mode") for step in trace.inference_blocks]
+        opened += [(trace.inference, "inference_mode")] if trace.inference is not None and trace.inference_left is None else []
         opened += [(step, "DisableTorchFunctionSubclass") for step in trace.classes_off if step >= 0]
         if opened:
             step, block = min(opened)

@@ -94,6 +94,7 @@ class CodeRecord:
 
     floats: set[str] = field(default_factory=set)  # sources of floats that are inputs of the graph
     writes_data: bool = False  # data of tensors is written that are used with gradients then
+    inference_inside: bool = False  # there is work around a block of inference mode
     tried: BreakGraph | None = None  # a break met with floats as inputs: does it go away with constants?
 
     def without_floats(self, broken: BreakGraph) -> bool:

@@ -18,7 +18,7 @@ import torch
 from .. import shapes
 from ..provenance import UserLine
 from .assumptions import Answer, Guard, GuardKind, OverlapSpec, ShapeCheck
-from .breaks import BreakGraph, SkipFrame
+from .breaks import BreakGraph, Restart, SkipFrame
 from .checks import overlap_groups
 from .effects import Effects
 from .graph import GraphBuilder
@@ -92,6 +92,7 @@ class Trace:
         self.devices: list[tuple[torch.device, int]] = []  # open torch.device blocks, and the steps at which they were entered
         self.inference: int | None = None  # the step at which a block of inference mode was entered
         self.inference_left: int | None = None  # and left
+        self.inference_blocks: list[int] = []  # open ones that nodes of the graph have entered: the steps at which they were
         self.switched: set[Callable[..., Any]] = set()  # what nodes of the graph call to switch states of torch
         self.quiet: list[tuple[int, bool | None]] = []  # open blocks of catch_warnings: step, and whether warnings are ignored (None: some)
         self.saved_hooks: list[int] = []  # open blocks of saved_tensors_hooks: the steps at which they were entered
@@ -156,13 +157,13 @@ class Trace:
 
     @property
     def in_inference_mode(self) -> bool:
-        return self.inference is not None and self.inference_left is None
+        return bool(self.inference_blocks) or (self.inference is not None and self.inference_left is None)
 
     def refuse_after_inference(self) -> None:
-        """A graph that runs in inference mode ends with the block."""
-        left = self.inference_left
-        if left is not None:
-            raise BreakGraph("unsupported-context", "a block of inference mode has ended", at=left + (self.step > left))
+        """A graph all of whose work is in inference mode ends with the block; if there is more, the block is in the graph."""
+        if self.inference_left is not None:
+            self.record.inference_inside = True
+            raise Restart
 
     def guard(self, kind: GuardKind, source: Source | None, expected: Any = None) -> None:
         """Assume it, and have it checked before the compiled code runs again. Nothing to check of what we hold ourselves."""

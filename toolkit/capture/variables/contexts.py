@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ... import regions
 from .. import torch_calls
-from ..breaks import BreakGraph
+from ..breaks import BreakGraph, Restart
 from ..state import SETTINGS
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .rules import rule
@@ -163,6 +164,7 @@ class InferenceModeVariable(NullContextVariable):
 
     def __init__(self) -> None:
         super().__init__(torch._C._InferenceMode)
+        self.grad = False
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         return _InferenceMethod(self, name) if name in ("__enter__", "__exit__") else super().get_attr(tx, name)
@@ -174,8 +176,13 @@ class InferenceModeVariable(NullContextVariable):
 class _InferenceMethod(NullMethod):
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         trace, entered = tx.trace, self.name == "__enter__"
-        if entered and (tx.graph.has_work() or trace.inference is not None or torch.is_inference_mode_enabled()):
-            tx.break_graph("unsupported-context", "inference mode is entered after other work")
+        if trace.record.inference_inside:
+            return self._inside(tx, entered)
+        if entered and torch.is_inference_mode_enabled():
+            tx.break_graph("unsupported-context", "inference mode is entered in inference mode")
+        if entered and (tx.graph.has_work() or trace.inference is not None):
+            trace.record.inference_inside = True
+            raise Restart
         grad = changes_state(torch._C._set_grad_enabled)
         grad(tx, [tx.wrap_constant(trace.grad_at_start and not entered)], {})
         if entered:
@@ -183,6 +190,22 @@ class _InferenceMethod(NullMethod):
         else:
             trace.inference_left = trace.step
         return super().call(tx, args, kwargs)
+
+    def _inside(self, tx: Interpreter, entered: bool) -> VariableTracker:
+        """There is work around the block: nodes of the graph enter and leave it."""
+        trace, context = tx.trace, self.context
+        assert isinstance(context, InferenceModeVariable)
+        if entered:
+            context.grad = torch.is_grad_enabled()
+        switch = changes_state(torch._C._set_grad_enabled)
+        if not entered:
+            tx.graph.node("call_function", regions.leave_block, (), {}, None)
+            trace.inference_blocks.pop()
+        switch(tx, [tx.wrap_constant(not entered and context.grad)], {})
+        if entered:
+            tx.graph.node("call_function", regions.enter_inference, (), {}, None)
+            trace.inference_blocks.append(trace.step)
+        return super().call(tx, [], {})
 
 
 class OutsideInferenceVariable(NullContextVariable):

@@ -126,7 +126,7 @@ def _push(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
 
 
 def _pop(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-    target = regions.unset_hooks if tx.trace.saved_hooks else regions.unset_earlier_hooks
+    target = regions.leave_block if tx.trace.saved_hooks else regions.unset_earlier_hooks
     del tx.trace.saved_hooks[-1:]
     tx.graph.node("call_function", target, (), {}, None)
     return tx.wrap_constant(None)

@@ -104,7 +104,7 @@ def hash_(tx: Interpreter, tensor: TensorVariable) -> VariableTracker | None:
 
 def is_inference(tx: Interpreter, tensor: TensorVariable) -> VariableTracker | None:
     """Twins of inputs never are; what is made in a block of inference mode is one when the graph runs."""
-    if tensor.value is None and tx.trace.inference is not None:
+    if tensor.value is None and (tx.trace.inference is not None or tx.trace.record.inference_inside):
         tx.break_graph("unsupported-operation", "is_inference() of a tensor made around a block of inference mode")
     return ConstantVariable((tensor.example if tensor.value is None else tensor.value).is_inference())
 
