@@ -179,3 +179,21 @@ def test_an_autograd_function_that_gives_back_its_input_keeps_its_gradient(befor
 
     fuselab.reset()
     torch.testing.assert_close(gradient(fuselab.compile(through)), gradient(through))
+
+
+@DYNAMIC
+def test_one_hot_is_compiled_and_checks_its_classes_when_it_runs(dynamic):
+    def hot(x):
+        return F.one_hot(x, 8) + 1
+
+    same(hot, (torch.arange(20).view(4, 5) % 8,), dynamic=dynamic, allowed=["aten._assert_async.msg"])
+    compiled = fuselab.compile(hot, dynamic=dynamic)
+    compiled(torch.arange(8))
+    for wrong, message in ((torch.tensor([1, 9, 2]), "smaller than num_classes"), (torch.tensor([1, -9, 2]), "non-negative")):
+        with pytest.raises(RuntimeError, match=message):
+            compiled(wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float32])
+def test_counting_in_integers_cuts_its_bounds(dtype):
+    same(lambda x: torch.arange(0.6, 8.5, 1.9, dtype=x.dtype) + x, (torch.ones(1, dtype=dtype),))

@@ -116,6 +116,15 @@ def _layer_by_layer(rnn: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def one_hot(x: Tensor, num_classes: int = -1) -> Any:
+    """ATen looks at the values to check them, which a trace cannot: here the graph does."""
+    if num_classes <= 0 or x.dtype is not torch.int64 or not x.numel():
+        return NotImplemented
+    torch.ops.aten._assert_async.msg(x.min() >= 0, "Class values must be non-negative.")
+    torch.ops.aten._assert_async.msg(x.max() < num_classes, "Class values must be smaller than num_classes.")
+    return (x.unsqueeze(-1) == torch.arange(num_classes, device=x.device)).to(torch.int64)
+
+
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Where nothing is left to chance: torch's Python form of it, used with symbolic sizes, copies what eager returns as it is, and draws
     for p = 1."""
@@ -133,6 +142,7 @@ SUBSTITUTES: dict[Any, Callable[..., Any]] = {
     torch.batch_norm: batch_norm,
     torch.resize_as_: resize_as_,
     torch.Tensor.resize_as_: resize_as_,
+    F.one_hot: one_hot,
     torch.dropout: dropout,
     F.dropout: dropout,
     torch.masked_fill: masked_fill,

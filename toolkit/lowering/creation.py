@@ -80,7 +80,7 @@ def counted(b: Builder, length: Expr, start: Any, step: Any, dtype: torch.dtype)
 @lowers("arange.default", "arange.start", "arange.start_step")
 def arange(b: Builder, *bounds: Any, **where: Any) -> TensorBox:
     start, step = (bounds[0] if len(bounds) > 1 else 0), (bounds[2] if len(bounds) > 2 else where.get("step", 1))
-    start, step = (int(v) if isinstance(v, float) and v.is_integer() and not b.val.dtype.is_floating_point else v for v in (start, step))
+    start, step = (int(v) if isinstance(v, float) and not b.val.dtype.is_floating_point else v for v in (start, step))  # cut, as in eager
     floats = any(isinstance(v, (float, sympy.Float)) for v in (start, step))
     if (floats and not b.val.dtype.is_floating_point) or (
         b.val.dtype.is_floating_point and isinstance(start, sympy.Expr) and not start.is_number
