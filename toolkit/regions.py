@@ -242,6 +242,7 @@ def _step(gm: GraphModule, part: list[Node], compile_graph: Callable[[GraphModul
         return _region(gm, part[0], compile_graph)
     inside = set(part)
     takes = list(dict.fromkeys(n for node in part for n in node.all_input_nodes if n not in inside))
+    takes += _showing(takes, [n for n in gm.graph.nodes if n.op == "placeholder" and n not in takes])
     gives = [n for n in part if any(user not in inside for user in n.users)]
     graph, moved = Graph(), {}
     for node in takes:
@@ -253,6 +254,24 @@ def _step(gm: GraphModule, part: list[Node], compile_graph: Callable[[GraphModul
     module = GraphModule({}, graph)
     module.meta.update(gm.meta)
     return Step(_apart(module, compile_graph), takes, gives, [])
+
+
+def _showing(takes: list[Node], others: list[Node]) -> list[Node]:
+    """Those of the `others` that show symbols which the sizes of what a part takes are made of, but do not show: of s0 * s1, s1."""
+    unseen = {s for n in takes for e in _sizes(n) for s in e.free_symbols} - {e for n in takes for e in _sizes(n)}
+    found = []
+    for node in others:
+        if unseen & (shown := set(_sizes(node))):
+            found.append(node)
+            unseen -= shown
+    return found
+
+
+def _sizes(node: Node) -> list[Any]:
+    value = node.meta.get("example_value")
+    if isinstance(value, torch.Tensor):
+        return [shapes.expr(n) for n in (*value.shape, *value.stride())] if value.layout is torch.strided else []
+    return [shapes.expr(value)] if isinstance(value, torch.SymInt) else []
 
 
 def _region(gm: GraphModule, node: Node, compile_graph: Callable[[GraphModule, list[Any]], Run]) -> Step:

@@ -197,3 +197,22 @@ def test_one_hot_is_compiled_and_checks_its_classes_when_it_runs(dynamic):
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float32])
 def test_counting_in_integers_cuts_its_bounds(dtype):
     same(lambda x: torch.arange(0.6, 8.5, 1.9, dtype=x.dtype) + x, (torch.ones(1, dtype=dtype),))
+
+
+def test_a_part_of_a_graph_knows_the_sizes_that_its_own_inputs_only_multiply():
+    def hold(x):
+        x = torch.sigmoid(x).view(x.size(0), -1)
+        held = torch.nn.Parameter(x)
+        with torch.no_grad():
+            x.mul_(1.4)
+        return held, torch.cat([x, x], 1)
+
+    same(hold, (torch.randn(2, 3, 4),), (torch.randn(3, 5, 4),), dynamic=True)
+
+
+def test_graphs_of_numbers_alone_know_what_is_known_of_them():
+    same(lambda n: torch.arange(512, -512, n), (-1,), (-2,), (-3,), dynamic=True)
+
+
+def test_what_tanh_takes_from_a_small_number_has_its_sign():
+    same(lambda x: torch.atan2(F.tanhshrink(x), F.tanhshrink(x)), (torch.randn(20_000, generator=torch.Generator().manual_seed(5)) * 0.02,))

@@ -119,7 +119,13 @@ def _refuse_assumptions(mode: Any) -> None:
 
 def _mode_of(examples: Sequence[Any]) -> Any:
     mode = next((e.fake_mode for e in examples if isinstance(e, FakeTensor)), None)
-    return mode if mode is not None else shapes.fake_mode()
+    if mode is not None:
+        return mode
+    mode = shapes.fake_mode()
+    number = next((e for e in examples if isinstance(e, torch.SymInt | torch.SymFloat)), None)
+    if number is not None:  # a graph of numbers alone: what is known of them is known where they come from
+        mode.shape_env = number.node.shape_env
+    return mode
 
 
 @contextlib.contextmanager
