@@ -50,6 +50,11 @@ REFUSED = {
     "floats multiplied into integers": lambda: INTS.clone().mul_(FLOATS),
     "floats added into a window of integers": lambda: operator.imul(INTS.clone()[0], FLOATS),
 }
+INTO_THE_FIRST = {  # eager's result has the dtype of the first argument, the fake one the promoted dtype
+    "huber loss": F.huber_loss,
+    "soft margin loss": F.soft_margin_loss,
+    "ldexp": lambda x, y: torch.ldexp(x.half(), y.long()),
+}
 TAKEN = {
     "softmax of integers, as floats": lambda: F.softmax(INTS, -1, dtype=torch.float32),
     "bits of integers": lambda: (INTS & 1) | INTS,
@@ -109,3 +114,11 @@ def test_slopes_that_in_place_activations_cannot_derive_are_refused_in_backward(
         y = fuselab.compile(fn, backend="cpp")(torch.ones(3, requires_grad=True))
         with pytest.raises(RuntimeError, match="In-place"):
             y.sum().backward()
+
+
+@pytest.mark.parametrize("name", INTO_THE_FIRST)
+def test_a_result_of_several_dtypes_has_eagers(name):
+    fn, x, y = INTO_THE_FIRST[name], torch.randn(5), torch.ones(5, dtype=torch.float64)
+    found, expected = fuselab.compile(fn, backend="cpp")(x, y), fn(x, y)
+    assert found.dtype is expected.dtype
+    torch.testing.assert_close(found, expected)

@@ -6,9 +6,11 @@
 Every part makes further calls from an operator's samples: `layouts` turned, stepped, offset, expanded and shared tensors; `sizes` empty,
 of one element and without dimensions; `special` values: NaN, infinities, zeros of both signs, denormals, the ends of integers; `more` the
 samples past the third; `variants` methods, in-place methods (also on views); `out` results written into given tensors: contiguous, turned,
-of another size. A call that eager refuses is left out. Many calls are one graph. Compared are structure, dtype, shape, strides, values,
-what aliases what, the arguments afterwards and, for float32, gradients. `errors`: what `error_inputs` of the operator says eager refuses,
-compiled, raises the same kind of exception.
+of another size, of another dtype; `mixed` one argument of another dtype, without dimensions, a Python number; `lazy` conjugates and
+negatives that are to be computed, strides that nobody steps; `grads` gradients that come in expanded and turned; `again` the same compiled
+function once more with batches of twice the size, of one and of none. A call that eager refuses is left out. Many calls are one graph.
+Compared are structure, dtype, shape, strides, values, what aliases what, the arguments afterwards and, for float32, gradients. `errors`:
+what `error_inputs` of the operator says eager refuses, compiled, raises the same kind of exception.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ from tests.cases.odd_inputs import LAYOUTS, special
 
 TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2, torch.complex64: 1e-4}
 # Results that eager does not define, and operators that crash in eager itself on inputs made here (_chunk_cat, ldl_solve).
-UNDEFINED = re.compile("empty|resize|jiterator|geqrf|rrelu|as_strided_partial|lstsq|fractional|svd|eig|qr$|pca|lu|_chunk_cat|ldl_solve|_unsafe_masked_index$")
+UNDEFINED = re.compile(
+    "empty|resize|jiterator|geqrf|rrelu|as_strided_partial|lstsq|fractional|svd|eig|qr$|pca|lu|_chunk_cat|ldl_solve|_unsafe_masked_index$"
+)
 
 
 @dataclass
@@ -101,7 +105,28 @@ CHANGES: dict[str, dict[str, Callable[[torch.Tensor], torch.Tensor]]] = {
         "wide": lambda t: t.repeat([*[1] * (t.dim() - 1), 19]) if t.dim() else t,
     },
     "special": {"special": with_special},
+    "lazy": {
+        "negative": lambda t: torch._neg_view(-t) if t.dtype.is_signed and t.dtype is not torch.bool and t.numel() else t,
+        "conj": lambda t: t.conj().resolve_conj().conj() if t.is_complex() else t,
+        "unstepped": lambda t: t[:1].as_strided(t[:1].shape, (99, *t.stride()[1:])) if t.dim() and t.shape[0] else t,
+    },
 }
+OTHERS = [torch.int32, torch.float16, torch.bool, torch.uint8, torch.float64, torch.complex64]
+
+
+def mixed_calls(op: Any, samples: list[Any]) -> Iterator[Call]:
+    """One tensor argument of another dtype, or a number."""
+    for k, s in enumerate(samples):
+        given = [s.input, *s.args]
+        places = [i for i, a in enumerate(given) if isinstance(a, torch.Tensor)]
+        for i in places[:3] if len(places) > 1 else ():
+            plain = given[i].detach()
+            forms: dict[str, Any] = {str(d)[6:]: plain.to(d) for d in OTHERS}
+            if plain.numel():
+                forms |= {f"{d} number".replace("torch.", ""): plain.flatten()[0].to(d) for d in (torch.float64, torch.int64, torch.bool)}
+                forms |= {"2": 2, "2.5": 2.5, "True": True, "1j": 1j} if i else {}
+            for name, form in forms.items():
+                yield Call(f"{k} argument {i} {name}", op, (*given[:i], form, *given[i + 1 :]), s.kwargs)
 
 
 def changed_calls(part: str, op: Any, samples: list[Any]) -> Iterator[Call]:
@@ -172,6 +197,7 @@ def out_calls(op: Any, samples: list[Any]) -> Iterator[Call]:
             "stepped": lambda r: torch.full([2 * n for n in r.shape], 1, dtype=r.dtype)[tuple(slice(None, None, 2) for _ in r.shape)],
             "empty": lambda r: torch.empty(0, dtype=r.dtype),
             "wide": lambda r: torch.full(r.shape, 1, dtype=torch.complex128 if r.is_complex() else torch.float64),
+            "other": lambda r: torch.full(r.shape, 1, dtype=torch.complex64 if r.is_floating_point() else torch.int16),
         }
         for name, form in forms.items():
             if not tensors(result):
@@ -202,6 +228,10 @@ def calls_of(part: str, op: Any, dtype: torch.dtype, count: int) -> list[Call]:
         return list(variant_calls(op, found))
     if part == "out":
         return list(out_calls(op, found))
+    if part == "mixed":
+        return list(mixed_calls(plain, found))
+    if part in ("grads", "again"):
+        return [Call(str(k), plain, (s.input, *s.args), s.kwargs) for k, s in enumerate(found)]
     return list(changed_calls(part, plain, found))
 
 
@@ -272,15 +302,24 @@ def sharing(out: Any, made: Any) -> list[int]:
     return [places.setdefault(t.untyped_storage()._cdata if t.numel() else -1 - k, k) for k, t in enumerate(strided)]
 
 
-def gradients(out: Any, made: Any) -> Any:
+INCOMING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "": lambda g: g,
+    "expanded": lambda g: g.flatten()[:1].reshape([1] * g.dim()).expand(g.shape) if g.numel() else g,
+    "turned": lambda g: g.permute(*range(g.dim())[::-1]).contiguous().permute(*range(g.dim())[::-1]),
+    "stepped": lambda g: torch.stack([g, g], -1)[..., 1],
+}
+
+
+def gradients(out: Any, made: Any, incoming: str = "") -> Any:
     wanted = [t for t in tensors(out) if t.requires_grad and t.layout is torch.strided]
     leaves = [t for t in tensors(made) if t.requires_grad and t.is_leaf]
     if not wanted or not leaves:
         return None
     generator = torch.Generator().manual_seed(7)
-    cotangents = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in wanted]
+    laid = INCOMING[incoming]
+    cotangents = [laid(torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype)) for t in wanted]
     torch.manual_seed(0)
-    found = torch.autograd.grad(wanted, leaves, cotangents, allow_unused=True)
+    found = torch.autograd.grad(wanted, leaves, cotangents, allow_unused=True, retain_graph=True)
     return [torch.zeros_like(leaf) if g is None else g for g, leaf in zip(found, leaves, strict=True)]
 
 
@@ -315,7 +354,8 @@ def wrong_of(calls: list[Call], expected: Any, before: Any, how: dict[str, Any])
         yield from (f"argument: {d}" for d in differences(made, before))
         if sharing(found, made) != sharing(expected, before):
             yield f"sharing {sharing(found, made)} for {sharing(expected, before)}"
-        yield from gradient_differences((found, made), (expected, before))
+        for incoming in INCOMING if "grads" in SEEN else ("",):
+            yield from gradient_differences((found, made), (expected, before), incoming)
     except Exception as error:
         yield f"{type(error).__name__}: {str(error)[:200]}"
     finally:
@@ -323,12 +363,46 @@ def wrong_of(calls: list[Call], expected: Any, before: Any, how: dict[str, Any])
     yield from failures
 
 
-def gradient_differences(found: tuple[Any, Any], expected: tuple[Any, Any]) -> Iterator[str]:
+def gradient_differences(found: tuple[Any, Any], expected: tuple[Any, Any], incoming: str) -> Iterator[str]:
     try:
-        wanted = gradients(*expected)
+        wanted = gradients(*expected, incoming)
     except Exception:
         return
-    yield from (f"gradient: {d}" for d in differences(gradients(*found), wanted))
+    yield from (f"gradient {incoming}: {d}" for d in differences(gradients(*found, incoming), wanted))
+
+
+# -- the same code with other sizes -----------------------------------------------------------------------------------
+
+SIZES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "twice": lambda t: torch.cat([t, t]) if t.dim() else t,
+    "one": lambda t: t[:1] if t.dim() else t,
+    "none": lambda t: t[:0] if t.dim() else t,
+    "first": lambda t: t,
+}
+
+
+def again_differs(call: Call, how: dict[str, Any]) -> Iterator[str]:
+    """One compiled function, called with other sizes after the first."""
+    fuselab.reset()
+    compiled = fuselab.compile(together([call]), **how)
+    outcome(compiled, [call])
+    for name, change in SIZES.items():
+        over = on_tensors(change)
+        for args, kwargs in (
+            ((tree_map(over, call.args)), tree_map(over, call.kwargs)),
+            ((tree_map(over, call.args[0]), *call.args[1:]), call.kwargs),
+        ):
+            other = Call(name, call.function, args, kwargs)
+            try:
+                expected, before = outcome(together([other]), [other])
+            except Exception as error:
+                kind = type(raised(compiled, other))
+                if kind is not type(error):
+                    yield f"{name}: {kind.__name__} for {type(error).__name__} {error}"[:200]
+                continue
+            found, made = outcome(compiled, [other])
+            yield from (f"{name}: {d}" for d in differences(found, expected))
+            yield from (f"{name}: {d}" for d in gradient_differences((found, made), (expected, before), ""))
 
 
 # -- what eager refuses -----------------------------------------------------------------------------------------------
@@ -365,6 +439,9 @@ def swept(op: Any, part: str, dtype: torch.dtype, count: int, how: dict[str, Any
     random = any(w in op.name for w in ("dropout", "bernoulli", "normal", "rand", "multinomial", "exponential", "uniform", "cauchy"))
     calls = [c for c in calls_of(part, op, dtype, count) if eager_takes(c, twice=not random)] if not random else []
     SEEN["calls"] += len(calls)
+    if part == "again":
+        yield from ((call.name, said) for call in calls for said in again_differs(call, how))
+        return
     for k in range(0, len(calls), 10):
         for call, said in said_of(calls[k : k + 10], how):
             yield call.name, said
@@ -388,6 +465,8 @@ def main() -> None:
     parser.add_argument("--backend", default="cpp")
     parser.add_argument("--dynamic", action="store_true")
     a = parser.parse_args()
+    if "grads" in a.part.split(","):
+        SEEN["grads"] = 1
     warnings.filterwarnings("ignore")
     how: dict[str, Any] = {"backend": a.backend, "dynamic": True if a.dynamic else None}
     first, step = map(int, a.slice.split("/"))

@@ -85,6 +85,36 @@ def test_an_index_out_of_range_raises_what_eager_raises(index):
         assert raised[0] == raised[1], f"number {n}: {raised}"
 
 
+PICKED_FROM_NOTHING = [
+    lambda x, i: x[i],
+    lambda x, i: x.index_select(0, i),
+    lambda x, i: x.gather(0, i[:, None]),
+    lambda x, i: F.embedding(i, x),
+    lambda x, i: F.embedding_bag(i[None], x),
+    lambda x, i: torch.take_along_dim(x, i[:, None], 0),
+    lambda x, i: x.index_put((i,), x.new_ones(5)),
+    lambda x, i: x.scatter(0, i[:, None], 1.0),
+    lambda x, i: x.index_copy(0, i, x.new_ones(1, 5)),
+    lambda x, i: x.put(i, x.new_ones(1)),
+    lambda x, i: F.interpolate(x.T[None], 3, mode="linear"),
+    lambda x, i: i % x.shape[0],
+]
+
+
+@pytest.mark.parametrize("number", range(len(PICKED_FROM_NOTHING)))
+def test_nothing_is_read_where_there_is_nothing(number):
+    fn = PICKED_FROM_NOTHING[number]
+    fuselab.reset()
+    said = []
+    for f in (fn, fuselab.compile(fn, backend="cpp")):
+        try:
+            said.append(f(torch.empty(0, 5), torch.tensor([0])))
+        except (IndexError, RuntimeError) as error:
+            said.append((type(error), str(error)))
+    assert isinstance(said[1], tuple)
+    assert said[0] == said[1]
+
+
 def test_what_was_written_before_a_bad_index_stays_written_once():
     def changes(x, y, i):
         y.add_(1)

@@ -134,8 +134,7 @@ def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
 @row(aten._softmax_backward_data.default)
 def softmax_backward(g: Tensor, y: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
     v, w = wide(y), wide(g)
-    product = w * v
-    return narrow(product - v * aten.sum(product, [dim], True), input_dtype)
+    return narrow((w - aten.sum(w * v, [dim], True)) * v, input_dtype)
 
 
 @row(aten._log_softmax_backward_data.default)

@@ -16,7 +16,7 @@ import torch
 
 from ..errors import CannotTrace
 
-# i: signed integers, u: uint8, b: bool, c: complex, f: floats, h: float16; B: bool anywhere. ATen's names; no overload: all but out=.
+# i: signed integers, u: uint8, b: bool, c: complex, f: floats, h: float16; B: bool anywhere; m: of several dtypes. ATen's names; no overload: all but out=.
 _ROWS = {
     "b": "_trilinear abs addcmul argmax argmin ceil dot floor mv mvlgamma reflection_pad1d relu round trace trunc vdot",
     "B": "sub rsub",
@@ -32,6 +32,7 @@ _ROWS = {
         special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 special_shifted_chebyshev_polynomial_t
         special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w
         special_spherical_bessel_j0 special_zeta""",
+    "m": "huber_loss soft_margin_loss",
     "fh": "bitwise_and bitwise_not bitwise_or bitwise_xor",
     "ib": "_upsample_nearest_exact1d upsample_nearest1d",
     "ibc": "upsample_bicubic2d",
@@ -140,6 +141,8 @@ def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     if not tensors or tensors[0].device.type != "cpu":
         return
+    if "m" in letters and len({t.dtype for t in tensors}) > 1:
+        raise CannotTrace(f"{func} of several dtypes has another one in eager than in a trace")
     together = functools.reduce(torch.promote_types, (t.dtype for t in tensors))
     found = {_LETTERS.get(t, " ") for t in (tensors[0].dtype, together)}
     if found <= set(letters) or ("B" in letters and any(getattr(a, "dtype", type(a)) in (torch.bool, bool) for a in args)):

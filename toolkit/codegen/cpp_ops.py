@@ -184,7 +184,7 @@ class CppOps(CppText):
 
     def _divisor(self, a: Written, b: Written) -> Written:
         """An integer division by 0 raises."""
-        if a.dtype in FLOATS or b.constant:
+        if a.dtype in FLOATS or (b.constant and b.text.rstrip("luLU") != "0"):
             return b
         b = self.keep(b) if b.strength != ATOM else b
         self.statement(f"{self.bad(ZERO_DIVISION)} |= {b.text} == 0 ? {ZERO_DIVISION} : 0;")

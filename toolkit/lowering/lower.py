@@ -18,8 +18,12 @@ from ..loops.ir import Buffer, LoweredGraph, ReinterpretView, TensorBox
 from ..loops.layout import ELEMENTS
 from ..provenance import trail
 from . import (
+    embedding_bag,
     families,  # noqa: F401  (fills the table)
+    indexing,
     library,
+    resampling,
+    searching,
     view,
 )
 from .build import Builder, expr, exprs, same_strides
@@ -111,7 +115,9 @@ class Lowering(fx.Interpreter):
         rule = self._rule(target, args, kwargs) if _computable((args, kwargs)) else None
         if rule is None and getattr(getattr(target, "_schema", None), "is_mutable", False):
             raise InternalError(f"lowering expects functional ATen; {target} writes into its arguments")
-        if (nothing := self._nothing(target)) is not None:
+        if rule is not None and _picks_from_nothing(rule, boxes((args, kwargs)), val):
+            return self._fall_back(target, args, kwargs, "elements of nothing are picked: eager says what is wrong with that")
+        if (rule is None or rule.__module__ != library.__name__) and (nothing := self._nothing(target)) is not None:
             return nothing
         result, why = self._by_rule(rule, args, kwargs)
         return self._fall_back(target, args, kwargs, why) if result is NotImplemented else result
@@ -193,6 +199,18 @@ class Lowering(fx.Interpreter):
         assert same_strides(layout.stride, stride, layout.size)
         buffer = memory if isinstance(memory, Buffer) else memory.buffer
         return ReinterpretView(buffer, replace(layout, stride=stride))
+
+
+def _picks_from_nothing(rule: Any, given: Sequence[TensorBox], val: Any) -> bool:
+    """An operation that computes places, of which some tensors are empty and some are not: a kernel that found a place out of range would
+    have no element to read instead."""
+    if rule.__module__ not in _PICKING:
+        return False
+    sizes = [b.size for b in given] + ([exprs(val.shape)] if isinstance(val, torch.Tensor) else [])
+    return len({0 in size for size in sizes}) > 1
+
+
+_PICKING = frozenset(m.__name__ for m in (embedding_bag, indexing, resampling, searching))
 
 
 def _computable(values: Any) -> bool:

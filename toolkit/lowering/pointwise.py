@@ -264,9 +264,9 @@ _float_binary("copysign", "copysign.Tensor", "copysign.Scalar")
 
 @lowers("ldexp.Tensor")
 def ldexp(b: Builder, x: TensorBox, exponent: TensorBox) -> TensorBox:
-    """x * 2 ** exponent, the power in floats."""
-    power = elementwise(b, ops.exp2, (exponent,), floating(exponent.dtype), heavy=True)
-    return mul(b, x, power)
+    """x * 2 ** exponent, the power in floats; of an integer exponent in the dtype of `x`."""
+    dtype = x.dtype if is_float(x.dtype) and is_integer(exponent.dtype) else floating(exponent.dtype)
+    return mul(b, x, elementwise(b, ops.exp2, (exponent,), dtype, heavy=True))
 
 
 @lowers("nextafter.default")

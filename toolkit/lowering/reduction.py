@@ -361,9 +361,8 @@ def softmax_backward(b: Builder, grad: TensorBox, output: TensorBox, dim: int, i
     if not output.size:
         return NotImplemented
     g, y = (cast(b, v, compute_dtype(v.dtype)) for v in (grad, output))
-    weighted = elementwise(b, ops.mul, (g, y), g.dtype)
-    total = reduced(b, "sum", weighted, dim, True)
-    return cast(b, elementwise(b, lambda w, v, s: ops.sub(w, ops.mul(v, s)), (weighted, y, total), g.dtype), input_dtype)
+    total = reduced(b, "sum", elementwise(b, ops.mul, (g, y), g.dtype), dim, True)
+    return cast(b, elementwise(b, lambda w, v, s: ops.mul(ops.sub(w, s), v), (g, y, total), g.dtype), input_dtype)
 
 
 @lowers("_log_softmax_backward_data.default")
