@@ -50,9 +50,10 @@ REFUSED = {
     "floats multiplied into integers": lambda: INTS.clone().mul_(FLOATS),
     "floats added into a window of integers": lambda: operator.imul(INTS.clone()[0], FLOATS),
 }
-INTO_THE_FIRST = {  # eager's result has the dtype of the first argument, the fake one the promoted dtype
+INTO_THE_FIRST = {  # eager's result has the dtype of the first argument, the fake one's the promoted dtype
     "huber loss": F.huber_loss,
     "soft margin loss": F.soft_margin_loss,
+    "diagonal of blocks": lambda x, y: torch.block_diag(x, y[0]),
     "ldexp": lambda x, y: torch.ldexp(x.half(), y.long()),
 }
 TAKEN = {

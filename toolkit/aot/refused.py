@@ -32,7 +32,7 @@ _ROWS = {
         special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 special_shifted_chebyshev_polynomial_t
         special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w
         special_spherical_bessel_j0 special_zeta""",
-    "m": "huber_loss soft_margin_loss",
+    "m": "block_diag huber_loss soft_margin_loss",
     "fh": "bitwise_and bitwise_not bitwise_or bitwise_xor",
     "ib": "_upsample_nearest_exact1d upsample_nearest1d",
     "ibc": "upsample_bicubic2d",
@@ -138,7 +138,7 @@ def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     letters = _table().get(func)
     if letters is None:
         return
-    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    tensors = [t for a in args for t in (a if isinstance(a, list | tuple) else (a,)) if isinstance(t, torch.Tensor)]
     if not tensors or tensors[0].device.type != "cpu":
         return
     if "m" in letters and len({t.dtype for t in tensors}) > 1:
