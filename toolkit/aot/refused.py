@@ -16,7 +16,8 @@ import torch
 
 from ..errors import CannotTrace
 
-# i: signed integers, u: uint8, b: bool, c: complex, f: floats, h: float16; B: bool anywhere; m: of several dtypes. ATen's names; no overload: all but out=.
+# i: signed integers, u: uint8, b: bool, c: complex, f: floats, h: float16; B: bool anywhere; m: of several dtypes.
+# ATen's names; no overload: all but out=.
 _ROWS = {
     "b": "_trilinear abs addcmul argmax argmin ceil dot floor mv mvlgamma reflection_pad1d relu round trace trunc vdot",
     "B": "sub rsub",
