@@ -131,8 +131,11 @@ class CompileMagics(SessionMagics):
 
     def _reports(self, cell_: cell.Cell) -> Report:
         """When nothing was compiled: what is known of the functions of this cell from before."""
-        found = [bind.compiled_of(held) for _, held in cell_.kept.values()]
-        return Report.joined((c.report for c in found if c is not None), title="fuselab")
+        found = [c for _, held in cell_.kept.values() if (c := bind.compiled_of(held)) is not None]
+        report = Report.joined((c.report for c in found), title="fuselab")
+        for c in found:
+            bind.bring_up_to_date(report, c.kernels)
+        return report
 
     def _show(self, report: Report, cell_: cell.Cell, parts: tuple[str, ...], made: list[str]) -> None:
         if parts:

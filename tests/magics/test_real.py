@@ -103,6 +103,8 @@ def test_a_kernel_is_edited_in_a_cell(real):
     line = 2 + source[: source.index("return nullptr;")].count("\n")
     assert re.search(rf"Cell In\[\d+\], line {line}\n +return nothing;", broken.stdout) and "nothing" in broken.stdout.splitlines()[-2]
     assert "edited" in real.ok("%kernels f").displays[0]["text/plain"]
+    again = real.ok("%%compile --show kernels --backend cpp\ndef f(x):\n    return x * 2 + 1\nx = torch.ones(8)\ny = f(x)")
+    assert "// mine" in again.displays[0]["text/plain"]
 
 
 def test_strict_ends_with_the_break(real):
