@@ -40,7 +40,13 @@ from torch._subclasses.fake_tensor import (  # tensors without data: the trace's
     UnsupportedOperatorException,
 )
 from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule  # makes its Python code when it is called, if ever
-from torch.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    free_unbacked_symbols,
+    has_free_unbacked_symbols,
+)
 from torch.nested._internal import nested_tensor as nested  # a fake mode notes how many nested sizes there were
 from torch.nn.attention.flex_attention import _get_mod_type as kind_of_mod  # does a function change scores, or mask them? By its arguments
 from torch.nn.attention.flex_attention import _ModificationType as KindOfMod
@@ -546,6 +552,7 @@ __all__ = [
     "flex_attention_op",
     "free_unbacked_symbols",
     "get_decompositions",
+    "has_free_unbacked_symbols",
     "kind_of_mod",
     "map_impl",
     "nested",

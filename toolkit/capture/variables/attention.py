@@ -13,9 +13,12 @@ from ... import _torch
 from .. import inlined, torch_calls
 from ..source import ConstSource
 from .base import Args, Kwargs, VariableTracker
+from .containers import SequenceVariable
 from .contexts import NullContextVariable
 from .functions import UserFunctionVariable
 from .rules import rule
+from .shape import SymbolicVariable
+from .tensor import TensorVariable
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -49,3 +52,11 @@ def _warn_once(tx: Interpreter, *args: VariableTracker, **kwargs: VariableTracke
 def _annotate(tx: Interpreter, notes: VariableTracker) -> VariableTracker:
     """Notes for the peer's next stage."""
     return NullContextVariable(contextlib.nullcontext)
+
+
+@rule(_torch.has_free_unbacked_symbols)
+def _has_free_unbacked_symbols(tx: Interpreter, value: VariableTracker) -> VariableTracker:
+    """Does a size depend on the values of a tensor? Asked of masks since torch 2.14."""
+    values = value.unpack(tx) if isinstance(value, SequenceVariable) else [value]
+    examples = [v.example for v in values if isinstance(v, (TensorVariable, SymbolicVariable))]
+    return tx.wrap_constant(any(map(_torch.has_free_unbacked_symbols, examples)))
