@@ -1,7 +1,7 @@
-"""What each optimisation is worth: speed over eager with all of them, and with one or two taken away.
+"""What each optimisation is worth: speed over eager with all of them, and with one or two taken away ("frozen": with one more).
 
     python -m tests.bench.ablation                     the ten kernels of cases.py and a transformer's layer, inference
-    python -m tests.bench.ablation --cases softmax,layer_norm --json ablation.json
+    python -m tests.bench.ablation --cases softmax,layer_norm,resnet50 --json ablation.json
 
 All variants of a case run in one process, rounds interleaved; a figure is eager's median over the variant's. The table has a column a
 variant and the geometric mean in its last row.
@@ -20,7 +20,7 @@ import torch
 import fuselab
 
 from . import cases
-from .compare import geomean, machine, step, timed
+from .compare import BUILDERS, geomean, machine, step, timed
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "all": {},
@@ -33,13 +33,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no layout": {"convolution_layout": False},
     "no reuse": {"buffer_reuse": False},
     "no vectors": {"simd": False},
+    "no products": {"products": False},
+    "frozen": {"freezing": True},
 }
 
 
 def row(name: str, rounds: int) -> dict[str, float]:
     """Speed over eager by variant."""
     torch.manual_seed(0)
-    fn, make_args = cases.ALL[name]()
+    fn, make_args = BUILDERS[name]()
     if isinstance(fn, torch.nn.Module):
         fn.eval()
     args = make_args()
@@ -48,10 +50,12 @@ def row(name: str, rounds: int) -> dict[str, float]:
         calls[variant] = step(fuselab.compile(fn, options=options), False)
         with torch.no_grad():  # compiled one by one: a module's compiled forward belongs to the options it was compiled with
             calls[variant](*args)
-    loops = {v: max(1, min(500, int(20 / timed(lambda c=c: c(*args), 2, "cpu")))) for v, c in calls.items()}
+    loops = {v: max(1, min(500, int(60 / timed(lambda c=c: c(*args), 2, "cpu")))) for v, c in calls.items()}
     samples: dict[str, list[float]] = {v: [] for v in calls}
-    for _ in range(rounds):
-        for v, c in calls.items():
+    names = list(calls)
+    for n in range(rounds):
+        for v in (*names[n % len(names) :], *names[: n % len(names)]):  # nobody always comes after eager, which leaves memory and caches to mend
+            c = calls[v]
             samples[v].append(timed(lambda c=c: c(*args), loops[v], "cpu"))
     median = {v: statistics.median(s) for v, s in samples.items()}
     return {v: median["eager"] / median[v] for v in VARIANTS}
