@@ -54,7 +54,7 @@ def row(name: str, rounds: int) -> dict[str, float]:
     samples: dict[str, list[float]] = {v: [] for v in calls}
     names = list(calls)
     for n in range(rounds):
-        for v in (*names[n % len(names) :], *names[: n % len(names)]):  # nobody always comes after eager, which leaves memory and caches to mend
+        for v in (*names[n % len(names) :], *names[: n % len(names)]):  # else one always comes after eager and mends the caches
             c = calls[v]
             samples[v].append(timed(lambda c=c: c(*args), loops[v], "cpu"))
     median = {v: statistics.median(s) for v, s in samples.items()}

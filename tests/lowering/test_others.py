@@ -113,3 +113,17 @@ def test_what_is_used_twice_and_costs_much_is_a_buffer():
 
 def test_data_dependent_sizes():
     agrees(lambda x: torch.nonzero(x > 0).sum(0), data(torch.float32, 9))
+
+
+def test_small_loops_over_weights_and_gates_are_not_repeated_for_every_pixel():
+    x, variance, gate = torch.randn(2, 4, 8, 8), torch.rand(4), torch.randn(2, 4)
+
+    def fn(x, variance, gate):
+        y = x * torch.rsqrt(variance + 1e-5)[:, None, None]
+        return y * torch.sigmoid(gate @ torch.ones(4, 4) + 1)[:, :, None, None]
+
+    graph = agrees(fn, x, variance, gate)
+    assert any("rsqrt" in name for name in names(graph))
+    assert any("sigmoid" in name for name in names(graph))
+    follows = agrees(lambda x: (x - x.mean(1, True)) * torch.rsqrt(x.var(1, keepdim=True) + 1), torch.randn(4, 64))
+    assert not any("rsqrt" in name for name in names(follows))

@@ -44,6 +44,7 @@ from .table import Declined
 MANY_READS = 4  # loops with more reads than this get memory when read by several
 MOST_READS = 16  # ... and with more than this, always
 MOST_WORK = 96
+MANY_TIMES = 16  # small loops that would be computed so often for each of their elements get memory
 
 
 def expr(value: Any) -> Any:
@@ -67,6 +68,7 @@ class Builder:
         self.stem = ""
         self.origins: frozenset[int] = frozenset()
         self.names: set[str] = set()
+        self.apart: set[str] = set()  # buffers that no loops make: inputs, and results of the library
         self._pending: list[weakref.ref[StorageBox]] = []
 
     def at(self, node: fx.Node) -> None:
@@ -104,6 +106,18 @@ class Builder:
         storage = StorageBox(loops, None, *self.cost(sources, work, heavy), self.stem)
         self._pending.append(weakref.ref(storage))
         return TensorBox(storage)
+
+    def settle_small(self, sources: Sequence[TensorBox], size: Sequence[Expr]) -> None:
+        """Give memory to small loops that a CPU would go through again for every pixel of loops of this size: a norm's
+        1 / sqrt(variance + eps), the gates of channels. Not to what follows loops of the same kernel. Before their loaders are taken."""
+        many = product(size)
+        for source in sources:
+            storage = source.storage
+            few = product(storage.size)
+            known = few.is_number and many.is_number and few > 1 and few * MANY_TIMES <= many
+            made = not storage.realized and storage.work > 1 and storage.device.type == "cpu" and bool(storage.reads)
+            if known and made and storage.reads <= self.apart:
+                self.realize(source)
 
     def device(self, sources: Sequence[TensorBox]) -> torch.device:
         """That of the first source with dimensions (a 0-dimensional CPU tensor may meet others), else of the node's value."""
@@ -189,6 +203,8 @@ class Builder:
     def add(self, buffer: Buffer, origins: frozenset[int] = frozenset()) -> None:
         buffer.origins = frozenset((trail.add("loop", buffer.name, origins or self.origins),))
         self.names.add(buffer.name)
+        if isinstance(buffer, (ExternKernel, MultiOutput)):
+            self.apart.add(buffer.name)
         self.graph.operations.append(buffer)
 
     # -- memory
@@ -362,6 +378,7 @@ class Builder:
     def input(self, name: str, val: torch.Tensor) -> TensorBox:
         buffer = InputBuffer(name, layout_of(val), self.origins)
         self.names.add(name)
+        self.apart.add(name)
         self.graph.input_buffers[name] = buffer
         return TensorBox(StorageBox(buffer))
 

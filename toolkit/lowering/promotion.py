@@ -186,6 +186,7 @@ def elementwise(
     """`fn` of the broadcast operands, each loaded as `dtype`; its value is of `result` (default `dtype`)."""
     tensors = [o for o in operands if isinstance(o, TensorBox)]
     size = broadcast([t.size for t in tensors])
+    b.settle_small(tensors, size)
     loads = [operand(o, size, dtype, rounded) for o in operands]
     return b.pointwise(lambda index: fn(*[load(index) for load in loads]), size, result or dtype, tensors, heavy=heavy)
 
