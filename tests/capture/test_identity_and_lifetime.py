@@ -2,10 +2,13 @@
 
 import collections
 import functools
+import inspect
 import weakref
 
 import torch
 from eager import Captured, check, outcome
+
+import fuselab
 
 x = torch.ones(2, 3)
 
@@ -363,3 +366,33 @@ def test_names_of_classes_change_at_once():
         return x + len(Named.__name__), Named.__name__
 
     assert Captured(fn)(x)[1] == fn(x)[1] == "Other"
+
+
+def test_the_callback_of_a_weak_reference_is_called_when_the_object_is_let_go():
+    def f(x):
+        said = []
+
+        class Thing:
+            pass
+
+        y, thing = x + 1, Thing()
+        reference = weakref.ref(thing, lambda dead: said.append("dead"))
+        fuselab.graph_break()
+        y = y * 2
+        alive = reference() is thing
+        del thing
+        said.append("after")
+        fuselab.graph_break()
+        return y, said, alive
+
+    check(f, torch.ones(2), graphs=None, breaks=None)
+
+
+def test_a_function_that_looks_at_its_frame_after_a_break_sees_all_its_locals():
+    def f(x):
+        y = x + 1
+        fuselab.graph_break()
+        frame = inspect.currentframe()
+        return y * 2, sorted(frame.f_locals)
+
+    check(f, torch.ones(2), graphs=None, breaks=None)

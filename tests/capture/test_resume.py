@@ -293,12 +293,15 @@ def test_neither_keeps_the_other_alive():
 
 
 def test_stack_values_leave_the_frame_with_the_stack():
+    def seen():
+        return sorted(sys._getframe(1).f_locals)
+
     def add(a, b):
-        return a + b, sorted(sys._getframe().f_locals)
+        return a + b, seen()
 
     body = disassemble(add.__code__)
     rest = resume(add.__code__, next(i for i in body if i.opname == "BINARY_OP"))
-    assert types.FunctionType(rest.code, globals())(1, 2) == (3, [])
+    assert types.FunctionType(rest.code, globals(), closure=add.__closure__)(1, 2) == (3, ["seen"])
 
 
 def test_what_cannot_be_resumed_says_why():

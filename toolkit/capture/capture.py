@@ -232,7 +232,7 @@ def top_interpreter(trace: Trace, frame: FrameView) -> Interpreter:
     arguments: dict[str, VariableTracker] = {n: LazyVariable(v, LocalSource(n)) for n, v in frame.locals.items()}
     tx = Interpreter(trace, frame.code, frame.globals, arguments, {})
     trace.stack.append(tx)
-    trace.acting = {n: LocalSource(n) for n, v in frame.locals.items() if acts_at_its_end(type(v))}
+    trace.acting = {n: LocalSource(n) for n, v in frame.locals.items() if acts_at_its_end(v)}
     for name, cell in zip(frame.code.co_freevars, frame.closure, strict=True):
         tx.cells[name] = existing_cell(tx, cell, name, OwnCellSource(name), CellSource(name))
     trace.stack.clear()

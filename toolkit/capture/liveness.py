@@ -24,6 +24,7 @@ _READS = frozenset(
     )
 )
 _WRITES = frozenset(("STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"))
+_FRAMES = frozenset(("currentframe", "_getframe", "f_locals"))
 LOOKS_AT_ALL = frozenset(("locals", "vars", "dir", "eval", "exec"))  # builtins that see the caller's locals
 
 
@@ -59,8 +60,9 @@ def reachable(body: Body, start: Instruction) -> list[Instruction]:
 
 
 def looks_at_all(body: Body) -> bool:
-    """Whether it mentions a builtin that sees all locals of its caller."""
-    return any(i.argval in LOOKS_AT_ALL for i in body if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    """Whether it mentions a builtin that sees all locals of its caller, or looks at its own frame."""
+    names = {i.argval for i in body if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR")}
+    return not names.isdisjoint(LOOKS_AT_ALL | _FRAMES)
 
 
 def first_argument(body: Body) -> str | None:

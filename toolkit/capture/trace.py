@@ -57,9 +57,16 @@ def is_library(filename: str) -> bool:
     return (filename.startswith(_STDLIB) and not filename.startswith(_SITE)) or filename.startswith("<frozen ")
 
 
-def acts_at_its_end(kind: type) -> bool:
-    """Does code of the user's run when such an object dies: a finalizer, or what a generator's `try` and `with` blocks end with?"""
-    return issubclass(kind, (GeneratorType, CoroutineType)) or hasattr(kind, "__del__")
+def acts_at_its_end(value: object) -> bool:
+    """Does code of the user's run when the object dies: a finalizer, what a generator's `try` and `with` blocks end with, the callback of a
+    weak reference? (Torch and Python themselves have such references to tensors, classes and functions.)"""
+    kind = type(value)
+    if issubclass(kind, (GeneratorType, CoroutineType)) or hasattr(kind, "__del__"):
+        return True
+    if not kind.__weakrefoffset__ or issubclass(kind, (torch.Tensor, torch.nn.Module, type, FunctionType)):
+        return False
+    references = [r for r in weakref.getweakrefs(value) if issubclass(type(r), weakref.ref)]  # the others are proxies
+    return any(r.__callback__ is not None for r in references)
 
 
 class Trace:
