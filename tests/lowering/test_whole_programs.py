@@ -216,3 +216,16 @@ def test_graphs_of_numbers_alone_know_what_is_known_of_them():
 
 def test_what_tanh_takes_from_a_small_number_has_its_sign():
     same(lambda x: torch.atan2(F.tanhshrink(x), F.tanhshrink(x)), (torch.randn(20_000, generator=torch.Generator().manual_seed(5)) * 0.02,))
+
+
+def test_operations_on_lists_are_those_on_their_elements():
+    def both(a, b):
+        torch._foreach_add_(a, b, alpha=2)
+        torch._foreach_mul_(a, [2.0, 3.0])
+        return torch._foreach_sqrt(b), torch._foreach_addcdiv(a, b, b, 0.5), torch._foreach_lerp(a, b, 0.3), torch._foreach_sub(a, 1)
+
+    same(both, ([torch.ones(4), torch.rand(2, 3)], [torch.rand(4) + 1, torch.rand(2, 3) + 1]))
+
+
+def test_the_correction_of_a_variance_may_vary():
+    same(lambda x: x.var(0, correction=x.shape[0] - 2), (torch.randn(6, 4),), (torch.randn(7, 5),), dynamic=True)

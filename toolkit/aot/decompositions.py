@@ -481,6 +481,34 @@ def fill(x: Tensor, value: float) -> Tensor:
     return aten.full_like(x, value)
 
 
+EACH = """
+abs acos add addcdiv addcmul asin atan ceil cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 mul neg reciprocal
+round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc
+"""
+
+
+def _each(packet: Any) -> Callable[..., Any]:
+    """An operation on lists is the operation on their elements; what is no list is for all of them."""
+
+    def rule(*args: Any, **kwargs: Any) -> list[Tensor]:
+        given = [[a[i] if isinstance(a, list | tuple) else a for a in args] for i in range(len(args[0]))]
+        if packet in (aten.addcdiv, aten.addcmul) and len(args) > 3:
+            return [packet(*own[:3], value=own[3], **kwargs) for own in given]
+        return [packet(*own, **kwargs) for own in given]
+
+    return rule
+
+
+def _foreach() -> Table:
+    found: Table = {}
+    for name in EACH.split():
+        packet = getattr(aten, f"_foreach_{name}")
+        without = {"Tensor"} if name in ("addcdiv", "addcmul") else set()  # there one tensor holds the numbers
+        kept = {"default", "List", "Scalar", "ScalarList", "Tensor"} & set(packet.overloads()) - without
+        found |= {getattr(packet, o): _each(getattr(aten, name)) for o in kept}
+    return found
+
+
 # -- torch's registry -------------------------------------------------------------------------------------------------
 
 TORCHS = """
@@ -525,7 +553,7 @@ def _rows() -> Table:
     packets = [getattr(aten, name) for name in TORCHS.split() if hasattr(aten, name)]
     found = {op: rule for op, rule in get_decompositions(packets).items() if not op._schema.is_mutable and "out" not in op._overloadname}
     found |= {op: _declining(rule, KEPT_WHOLE[op._opname]) for op, rule in found.items() if op._opname in KEPT_WHOLE}
-    return found | OURS | distances.ROWS
+    return found | _foreach() | OURS | distances.ROWS
 
 
 def is_random(target: Any) -> bool:

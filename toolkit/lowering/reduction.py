@@ -206,6 +206,8 @@ def moments(b: Builder, x: TensorBox, dim: Any, correction: Any, keepdim: bool) 
 
 def _freedom(n: Expr, correction: float) -> Any:
     """n - correction, not below 0. Sizes stay integers: sympy's Max and floor divisions go wrong with floating point numbers in them."""
+    if isinstance(correction, sympy.Expr) and correction.is_integer:
+        return sympy.Max(n - correction, 0)
     if float(correction).is_integer():
         return sympy.Max(n - int(correction), 0)
     if n.is_number:
