@@ -72,7 +72,6 @@ _ARGUMENTS: dict[Any, Callable[..., bool]] = {  # is such a call refused, or don
     aten.leaky_relu_backward.default: lambda grad, x, slope, is_result: is_result and slope < 0,
     aten.smooth_l1_loss.default: lambda x, target, reduction=1, beta=1.0: beta < 0,
     aten.mvlgamma.default: lambda x, p: p < 1,
-    aten.huber_loss.default: lambda x, target, reduction=1, delta=1.0: x.dtype != target.dtype,
     aten.heaviside.default: lambda x, values: x.dtype != values.dtype,
     aten.mv.default: lambda matrix, vector: matrix.dtype != vector.dtype,
     aten.index_put.default: lambda x, indices, values, accumulate=False: x.dtype != values.dtype,
