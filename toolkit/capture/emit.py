@@ -120,13 +120,12 @@ class Emitter:
         self.emit("LOAD_FAST", name)
         self.emit("DELETE_FAST", name)
 
-    def take_cell(self, name: str) -> None:
-        """Push the cell `name`; its place is empty after."""
-        if VERSION >= (3, 12):
-            self.emit("LOAD_FAST_AND_CLEAR", name)
-            return
-        self.load_closure(name)
-        self.emit("DELETE_FAST", name)
+    def swap_cells(self, a: str, b: str) -> None:
+        """Exchange the cells in two places. None may be empty: whoever asks for the locals of the frame looks into it."""
+        self.load_closure(a)
+        self.load_closure(b)
+        self.store_fast(a)
+        self.store_fast(b)
 
     def store_fast(self, name: str) -> None:
         self.emit("STORE_FAST", name)

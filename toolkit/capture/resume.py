@@ -212,8 +212,7 @@ def _build(original: _Original, shape: _Shape) -> Resume:
     given = tuple(n + OWN if n in own else n for n in freevars)
     emitter.prologue(given, own, generator=stands_still)
     for name in own:
-        emitter.take_cell(name + OWN)
-        emitter.store_fast(name)
+        emitter.swap_cells(name, name + OWN)
     for index in range(shape.depth):
         if index in shape.nulls:
             emitter.push_null()

@@ -44,13 +44,17 @@ def wrap_disabled(tx: Interpreter, value: object, source: Source) -> VariableTra
     return DisabledVariable(getattr(value, "__name__", source.text()), source)
 
 
+def inner(value: object) -> str:
+    """The attribute of a compiled function or module that holds what it stands for; "" for anything else."""
+    if isinstance(value, _frame.Hooked):
+        return "__wrapped__"
+    return ORIGINAL if hasattr(type(value), "_fuselab_call") else ""
+
+
 def wrap_compiled(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
     """A compiled function is its function, a compiled module its module."""
-    if isinstance(value, _frame.Hooked):
-        name = "__wrapped__"
-    elif hasattr(type(value), "_fuselab_call"):
-        name = ORIGINAL
-    else:
+    name = inner(value)
+    if not name:
         return None
     tx.guard(GuardKind.TYPE_IS, source, type(value))
     return tx.wrap(getattr(value, name), AttrSource(source, name))

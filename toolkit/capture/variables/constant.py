@@ -89,7 +89,7 @@ class ConstantVariable(VariableTracker):
             if args[0].is_constant() and not hasattr(args[0].constant(), "__iter__"):
                 tx.raise_error(TypeError, "can only join an iterable")
             args = [TupleVariable(args[0].unpack(tx))]
-        plain = shown if name == "format" and isinstance(self.value, str) else python_value
+        plain = shown if name in ("format", "__mod__") and isinstance(self.value, str) else python_value
         try:
             given, named = [plain(tx, a) for a in args], {k: plain(tx, v) for k, v in kwargs.items()}
         except NotConstant:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .base import VariableTracker
+from .compiled import inner
 from .unknown import wrap_large, wrap_unknown
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def wrap(tx: Interpreter, value: object, source: Source) -> VariableTracker:
     for handler in (existing_object(),) if pretends(kind) else handlers():
         variable = handler(tx, value, source)
         if variable is not None:
-            stands_for_another = variable.source is not None and variable.source != source  # a compiled function's for its function
-            return tx.effects.track(value, variable) if variable.mutable and not stands_for_another else variable
+            if not variable.mutable or (variable.source != source and inner(value)):  # a compiled function's stands for its function
+                return variable
+            return tx.effects.track(value, variable)
     return tx.effects.track(value, wrap_unknown(tx, value, source))
