@@ -45,8 +45,9 @@ class History:
         return len(seen) > 1
 
     def note_contents(self, source: str, what: Hashable) -> None:
-        """A version is for a container at `source` with this length, or these keys."""
-        self.contents.setdefault(source, set()).add(hash(what))
+        """A version is for a container at `source` with this length, or these keys. Keys of the user's classes are not asked for hashes."""
+        plain = tuple(k if type(k) in (str, int) else id(k) for k in what) if isinstance(what, tuple) else what
+        self.contents.setdefault(source, set()).add(hash(plain))
 
     def keeps_changing(self, source: str) -> bool:
         """Was a container seen there with one content after the other: one that grows in a loop?"""
