@@ -2,9 +2,11 @@
 
 import collections
 import functools
+import gc
 import inspect
 import weakref
 
+import pytest
 import torch
 from eager import Captured, check, outcome
 
@@ -396,3 +398,46 @@ def test_a_function_that_looks_at_its_frame_after_a_break_sees_all_its_locals():
         return y * 2, sorted(frame.f_locals)
 
     check(f, torch.ones(2), graphs=None, breaks=None)
+
+
+def test_a_suspended_generator_ends_with_the_frame_that_holds_it():
+    def careful(x, said):
+        try:
+            yield x + 1
+        except ValueError:
+            yield x * 2
+        finally:
+            said.append("ended")
+
+    def fn(x, said):
+        g = careful(x, said)
+        next(g)
+        x = g.throw(ValueError("back"))
+        said += ["goes on"]
+        raise KeyError(x)
+
+    for f in (fn, fuselab.compile(fn, backend="eager")):
+        said = []
+        with pytest.raises(KeyError):
+            f(torch.ones(2), said)
+        gc.collect()
+        assert said == ["goes on", "ended"]
+
+
+def test_what_a_class_holds_is_seen_as_it_was_written_last():
+    class Thing:
+        shared = 1
+
+        def apply(self, x):
+            return x * self.shared
+
+    def fn(x, thing):
+        Thing.shared = 5
+        y = thing.apply(x)
+        Thing.shared = 7
+        return y, thing.apply(x)
+
+    x, thing = torch.ones(2), Thing()
+    expected, Thing.shared = fn(x, thing), 1
+    found = fuselab.compile(fn, backend="eager")(x, thing)
+    assert all(map(torch.equal, found, expected)) and Thing.shared == 7

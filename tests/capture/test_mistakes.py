@@ -219,3 +219,36 @@ def test_an_endless_recursion_is_a_recursion_error(ask):
         return y
 
     check(f, x, graphs=None, breaks=None)
+
+
+def test_others_may_look_at_the_locals_of_a_frame_that_goes_on():
+    def fn():
+        kept = 1
+
+        def inner():
+            return kept
+
+        fuselab.graph_break()
+        seen = dict(locals())
+        names = sorted(sys._getframe().f_locals)
+        return inner(), seen["kept"], sorted(seen), names
+
+    assert fuselab.compile(fn)() == fn()
+
+
+def test_keys_are_not_asked_for_more_hashes_than_by_python():
+    class Key:
+        asked = 0
+
+        def __hash__(self):
+            Key.asked += 1
+            return 1
+
+    def fn():
+        table = {Key(): 1}
+        fuselab.graph_break()
+        return len(table), list(table.values()), Key.asked
+
+    expected = fn()
+    Key.asked = 0
+    assert fuselab.compile(fn)() == expected

@@ -25,6 +25,7 @@ from .state import TorchState
 from .variables.base import LazyVariable, VariableTracker
 from .variables.constant import NULL
 from .variables.exceptions import HandledBefore
+from .variables.generators import GeneratorVariable
 from .variables.methods import BuiltinMethodVariable
 
 if TYPE_CHECKING:
@@ -179,13 +180,14 @@ class Ending:
 
     def _held(self, operands: list[VariableTracker]) -> list[str]:
         """Locals that nobody reads any more, but that keep an object alive: a new one to which the instruction may make weak references,
-        or one whose end runs code."""
+        or one whose end runs code, as a suspended generator's does."""
         given = {_known(v) for v in operands}
         body, live = self.tx.body, set(self._live(self.tx.body.instructions[self.tx.next]))
         names = [n for n in body.varnames if n not in live and n not in body.cellvars and n in self.tx.locals]
         values = {n: _known(self.tx.locals[n]) for n in names if self.tx.locals[n] is not NULL}
         acting = self.trace.acting.values()
-        return [n for n, v in values.items() if (v in given and v.source is None and v.mutable) or v.source in acting or self._was_held(n)]
+        ends = {n for n, v in values.items() if isinstance(v, GeneratorVariable) or v.source in acting}
+        return [n for n, v in values.items() if n in ends or (v in given and v.source is None and v.mutable) or self._was_held(n)]
 
     def _was_held(self, name: str) -> bool:
         """Did an earlier part of the function pass it on for that reason: a parameter that nothing here looks at?"""
