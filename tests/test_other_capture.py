@@ -1,5 +1,7 @@
 """Our pipeline behind the peer's capture: `torch.compile(backend="fuselab")`."""
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -45,8 +47,13 @@ def views_and_writes(compile_):
 @pytest.mark.parametrize("program", [steps, whole_step, views_and_writes])
 def test_graphs_of_the_peers_capture(program):
     torch._dynamo.reset()
-    with Recorder() as recorder:
-        found = program(lambda f: torch.compile(f, backend=torch_backend))
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(4 * limit)  # its capture of an optimizer under pytest needs more than Python's default
+    try:
+        with Recorder() as recorder:
+            found = program(lambda f: torch.compile(f, backend=torch_backend))
+    finally:
+        sys.setrecursionlimit(limit)
     expected = program(lambda f: f)
     assert not recorder.of(InternalFailure, KernelFailed)
     for a, b in zip(found, expected, strict=True):

@@ -184,6 +184,7 @@ def plain(x):
         (torch.linalg.householder_product, [(5, 5), (5,)], turned, plain),
         (torch.ormqr, [(5, 5), (5,), (5, 2)], turned, plain),
         (lambda x: torch.fft.fft(x, dim=1).abs(), [(5, 6, 7)], plain, plain),
+        (lambda x: torch.fft.fft(x, n=10, dim=1).abs(), [(5, 6, 7)], plain, plain),
         (lambda x: torch.fft.ifft2(x).abs(), [(5, 6, 7)], turned, plain),
         (lambda x: torch.fft.rfftn(x, dim=(0, 1)).abs(), [(5, 6, 7)], turned, plain),
     ],

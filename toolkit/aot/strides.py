@@ -21,8 +21,7 @@ Strides = tuple[Any, ...]
 Order = tuple[int, ...]  # dimensions, the slowest first
 
 
-TURNING = frozenset({aten._fft_r2c.default})  # results of contiguous inputs are not contiguous
-TRANSFORMS = TURNING | {aten._fft_c2c.default}
+TURNING = frozenset({aten._fft_r2c.default, aten._fft_c2c.default})  # results of contiguous inputs are not contiguous
 
 
 def is_odd(values: Any) -> bool:
@@ -40,8 +39,10 @@ def _is_contiguous(t: Tensor) -> bool:
 
 def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strides] | None:
     """A result of `func` -> its strides in eager, for the operations whose fake kernels err; None: believe these."""
-    if func in TRANSFORMS and args[0].device.type == "cpu" and torch.backends.mkl.is_available():
-        return lambda result: _transformed_last(args[0], args[1], func in TURNING, result)
+    if func in TURNING and args[0].device.type == "cpu" and torch.backends.mkl.is_available():
+        return lambda result: _transformed_last(args[0], args[1], func is aten._fft_r2c.default, result)
+    if func is aten.constant_pad_nd.default and all(shapes.hint(n) <= 0 for n in args[1]):  # a copy of a part
+        return lambda result: elementwise([args[0]], result.shape)
     rule = _RULES.get(func)
     if rule is not None:
         return lambda result: rule(args[_LIKE.get(func, 0)], result)
