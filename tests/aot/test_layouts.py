@@ -259,3 +259,11 @@ def test_memory_lies_as_in_eager_where_that_shows(fn, make):
     one, other = make(), make()
     torch.testing.assert_close(fuselab.compile(fn, backend="cpp")(other), fn(one), rtol=0, atol=0)
     assert torch.equal(one, other)
+
+
+def test_a_padding_that_only_cuts_has_a_copys_strides():
+    def fn(x):
+        return F.pad(x[..., 0].transpose(1, 2), (0, -1))
+
+    x = torch.randn(5, 6, 7, 2)
+    assert fuselab.compile(fn, dynamic=True)(x).stride() == fn(x).stride() == (35, 1, 7)
