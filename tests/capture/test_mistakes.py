@@ -252,3 +252,14 @@ def test_keys_are_not_asked_for_more_hashes_than_by_python():
     expected = fn()
     Key.asked = 0
     assert fuselab.compile(fn)() == expected
+
+
+def test_what_is_stored_into_the_dict_of_locals_stays_there():
+    def fn(x):
+        names = locals()
+        names["made"] = 5
+        fuselab.graph_break()
+        again = locals()
+        return again is names, again.get("made"), sorted(again)
+
+    assert fuselab.compile(fn)(x) == fn(x)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from ..regions import leaving_blocks
 from . import transforms
 from .bodies import ByCode
 from .breaks import BreakGraph, Observed, Restart, SkipFrame
+from .bytecode import VERSION
 from .consolidate import consolidate
 from .ending import Compiled, Ending
 from .graph_text import text_of_graph
@@ -115,6 +117,8 @@ class Capture:
         tx = top_interpreter(trace, frame)
         try:
             value = self._run(trace, tx)
+            if value is None and _keeps_its_locals(frame.code):
+                raise SkipFrame("the graph breaks in a function that calls locals(), and its dict may keep more than variables")
             if value is None and not trace.graph.has_work():
                 return self._breaks_first(trace, frame)
             trace.check_lifetimes()
@@ -249,3 +253,8 @@ def _without_collections() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def _keeps_its_locals(code: CodeType) -> bool:
+    """Up to 3.12 the dict that `locals()` gives is one for the whole call, and what is stored into it stays there."""
+    return VERSION < (3, 13) and "locals" in code.co_names
