@@ -26,11 +26,11 @@ def fakify(
     Sizes 0 and 1 are always numbers. Tensors that are not plain strided ones go through torch's converter, with static sizes."""
     if isinstance(tensor, FakeTensor):
         return tensor
-    if not plain(tensor):
-        return mode.from_tensor(tensor, static_shapes=True, source=Named(source_text or "input"))
-    if not isinstance(mode, FakeMode):  # somebody else's capture
+    strided = plain(tensor)
+    if not strided or not isinstance(mode, FakeMode):  # or somebody else's capture
         fake = mode.from_tensor(tensor, static_shapes=True, source=Named(source_text or "input"))
-        fake._fuselab_storage = storage_key(tensor)
+        if strided:
+            fake._fuselab_storage = storage_key(tensor)
         return fake
     symbolic = {d: how for d, how in (dynamic or {}).items() if how != "static" and tensor.size(d) > 1}
     with torch.inference_mode(False), torch._C._DisableTorchDispatch():

@@ -51,7 +51,7 @@ class HandleVariable(VariableTracker):
         return tx.wrap_constant(None)
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        return _Method(self, name)
+        return HandleMethodVariable(self, name)
 
     def parts(self) -> list[VariableTracker]:
         return [self.tensor, self.hook]
@@ -69,8 +69,10 @@ class HandleVariable(VariableTracker):
         out.emit.pop_top()
 
 
-class _Method(VariableTracker):
-    def __init__(self, handle: HandleVariable, name: str) -> None:
+class HandleMethodVariable(VariableTracker):
+    """A method of the handle that registering a hook gives, of a tensor's or a module's."""
+
+    def __init__(self, handle: VariableTracker, name: str) -> None:
         super().__init__()
         self.handle, self.name = handle, name
 
@@ -79,6 +81,10 @@ class _Method(VariableTracker):
 
     def parts(self) -> list[VariableTracker]:
         return [self.handle]
+
+    def rebuild(self, out: Rebuilder) -> None:
+        out.value(self.handle)
+        out.emit.load_attr(self.name)
 
 
 def register(tx: Interpreter, tensor: TensorVariable, method: str, hook: VariableTracker) -> VariableTracker | None:

@@ -12,6 +12,7 @@ from torch.utils.hooks import RemovableHandle
 from .base import Args, Kwargs, VariableTracker
 from .containers import SequenceVariable
 from .dicts import DictVariable
+from .hooks import HandleMethodVariable
 from .rules import rule
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class ModuleHandleVariable(VariableTracker):
         if name == "id":
             return self.id
         if name in ("remove", "__enter__", "__exit__"):
-            return _Method(self, name)
+            return HandleMethodVariable(self, name)
         return super().get_attr(tx, name)
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -85,22 +86,6 @@ class ModuleHandleVariable(VariableTracker):
         else:
             out.value(self.others)
             out.emit.call(2, ("extra_dict",))
-
-
-class _Method(VariableTracker):
-    def __init__(self, handle: ModuleHandleVariable, name: str) -> None:
-        super().__init__()
-        self.handle, self.name = handle, name
-
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return self.handle.call_method(tx, self.name, args, kwargs)
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.handle]
-
-    def rebuild(self, out: Rebuilder) -> None:
-        out.value(self.handle)
-        out.emit.load_attr(self.name)
 
 
 @rule(RemovableHandle)
