@@ -79,6 +79,13 @@ def test_what_cannot_be_called_cannot_be_compiled():
         fuselab.compile(3)
 
 
+def test_a_word_where_true_or_false_is_due_is_refused():
+    with pytest.raises(UsageError, match="dynamic is None or True or False, not 'yes'"):
+        fuselab.compile(add_one, dynamic="yes")
+    with pytest.raises(UsageError, match="fullgraph is True or False, not 1"):
+        fuselab.compile(add_one, fullgraph=1)
+
+
 def test_a_dimension_that_is_not_there_cannot_vary():
     with pytest.raises(UsageError, match="there is no dimension 2"):
         fuselab.mark_dynamic(torch.ones(2, 2), 2)

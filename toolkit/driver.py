@@ -78,6 +78,9 @@ def compile(
     backend = chosen.backend if backend == "auto" else backend
     if not callable(target) or isinstance(target, type):
         raise UsageError(f"compile takes a function or a module, not {target!r}")
+    for name, value, known in (("dynamic", dynamic, (None, True, False)), ("fullgraph", fullgraph, (True, False))):
+        if not any(value is k for k in known):
+            raise UsageError(f"{name} is {' or '.join(map(str, known))}, not {value!r}")
     target, history = _with_frame(target), History()
     capture = Capture(Pipeline(backend, chosen, history), options=chosen, fullgraph=fullgraph, dynamic=dynamic)
     call = Compiled(target, RecordingCache(capture, hook.root_code(_entry(target)), history), again)
