@@ -105,3 +105,23 @@ def test_convolution_and_batch_norm_have_eagers_gradients(training):
     net(x).square().mean().backward()
     torch.testing.assert_close(found, [p.grad for p in net.parameters()])
     assert not recorder.of(InternalFailure)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["plain", "causal", "masked", "dropout"])
+def test_attention_trains_without_falling_back_whatever_kernel_torch_chooses(dtype, kind):
+    def attend(q, k, v, mask):
+        p, mask = 0.3 if kind == "dropout" else 0.0, mask if kind == "masked" else None
+        return F.scaled_dot_product_attention(q * 2, k, v, attn_mask=mask, dropout_p=p, is_causal=kind == "causal").sin()
+
+    mask = torch.rand(1, 1, 32, 32, device="cuda") > 0.3
+    given = [torch.randn(2, 4, 32, 16, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3)]
+    results = []
+    with Recorder() as recorder:
+        for f in (attend, fuselab.compile(attend)):
+            torch.manual_seed(3)
+            y = f(*given, mask)
+            results.append((y, *torch.autograd.grad(y.float().square().sum(), given)))
+    tolerance = 3e-2 if dtype == torch.bfloat16 else 1e-3
+    torch.testing.assert_close(results[1], results[0], rtol=tolerance, atol=tolerance)
+    assert not recorder.of(FellBack) and not recorder.of(InternalFailure)

@@ -557,5 +557,9 @@ def _rows() -> Table:
 
 
 def is_random(target: Any) -> bool:
-    """Whether an operation draws from a random generator: never repeated, never merged, never moved across another."""
-    return isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
+    """Whether an operation draws from a random generator: never repeated, never merged, never moved across another.
+
+    What is given its seed (backward of attention) only repeats what was drawn, though some of these carry the tag."""
+    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    return all(argument.name != "philox_seed" for argument in target._schema.arguments)
