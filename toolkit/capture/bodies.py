@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from types import CodeType
 from typing import Generic, TypeVar
 
-from .bytecode import Body, disassemble
+from .bytecode import Body, assemble, disassemble
 
 T = TypeVar("T")
 
@@ -37,3 +38,12 @@ def body_of(code: CodeType) -> Body:
     """The normal form of `code`; shared, so never changed."""
     found = _bodies.get(code)
     return found if found is not None else _bodies.set(code, disassemble(code))
+
+
+def assembled(body: Body) -> CodeType:
+    """The code of `body`, whose instructions are from now on its normal form."""
+    code = assemble(body)
+    for number, instruction in enumerate(body.instructions):
+        instruction.index = number
+    _bodies.set(code, replace(body, varnames=code.co_varnames, names=code.co_names, consts=code.co_consts, stack_size=0))
+    return code

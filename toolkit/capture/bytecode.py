@@ -11,7 +11,7 @@ import inspect
 import opcode
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import CodeType
@@ -291,11 +291,6 @@ class _Tables:
         return self._const[id(value)]
 
 
-def _operand(i: Instruction, tables: _Tables) -> int:
-    """The native operand of everything but jumps."""
-    return _ENCODE[KIND[i.opname]](i, tables)
-
-
 def _encode_name(i: Instruction, tables: _Tables) -> int:
     number = tables.name(i.argval)
     if i.opname == "LOAD_GLOBAL":
@@ -305,7 +300,7 @@ def _encode_name(i: Instruction, tables: _Tables) -> int:
     return number << 2 | i.explicit << 1 | i.is_method if i.opname == "LOAD_SUPER_ATTR" else number
 
 
-_ENCODE: dict[str, Callable[[Instruction, _Tables], int]] = {
+_ENCODE: dict[str, Callable[[Instruction, _Tables], int]] = {  # the native operand
     "none": lambda i, tables: 0,
     "int": lambda i, tables: len(tables.free) if i.opname == "COPY_FREE_VARS" else i.argval,
     "const": lambda i, tables: tables.const(i.argval),
@@ -338,18 +333,22 @@ class _Unit:
     at: int = 0
     words: int = 1
 
-    def fit(self) -> int:
-        """Size in code units. It never shrinks, so that placing ends."""
-        self.words = max(self.words, (max(self.arg.bit_length(), 1) + 7) // 8)
-        return self.words + CACHES[self.name]
+    size: int = 0  # in code units, once it is fitted
 
-    @property
-    def size(self) -> int:
-        return self.words + CACHES[self.name]
+    def fit(self) -> None:
+        """It never shrinks, so that placing ends."""
+        self.words = max(self.words, (self.arg.bit_length() + 7) // 8)
+        self.size = self.words + CACHES[self.name]
+
+
+_OTHERWISE = frozenset(("LABEL", "CALL", "END_FOR", "LOAD_ATTR", "LOAD_CLOSURE", "CALL_INTRINSIC_1", "CALL_INTRINSIC_2"))
+_WITH_ARGUMENT = frozenset(name for name, number in opcode.opmap.items() if number >= opcode.HAVE_ARGUMENT)
 
 
 def _native_names(i: Instruction) -> tuple[str, ...]:
     """What a non-jump becomes on this version."""
+    if i.opname not in _OTHERWISE:
+        return (i.opname,)
     if i.opname == "LABEL":
         return ()
     if i.opname == "CALL" and VERSION < (3, 12):
@@ -369,8 +368,8 @@ def _lower(i: Instruction, tables: _Tables, backward: bool = False) -> list[_Uni
     if KIND[i.opname] == "jump":
         return _lower_jump(i, backward)
     names = _native_names(i)
-    arg = _operand(i, tables) if names and opcode.opmap[names[0]] >= opcode.HAVE_ARGUMENT else 0
-    return [_Unit(name, arg if opcode.opmap[name] >= opcode.HAVE_ARGUMENT else 0, i) for name in names]
+    arg = _ENCODE[KIND[i.opname]](i, tables) if names and names[0] in _WITH_ARGUMENT else 0
+    return [_Unit(name, arg if name in _WITH_ARGUMENT else 0, i) for name in names]
 
 
 def _lower_jump(i: Instruction, backward: bool) -> list[_Unit]:
@@ -397,16 +396,15 @@ def assemble(body: Body, **fields: Any) -> CodeType:
     tables = _Tables(body)
     units, starts = _layout(body, tables)
     _place(units, starts)
-    code = b"".join(_bytes(u) for u in units)
     lines = write_lines(((u.source.positions, u.size) for u in units), body.firstlineno)
     return CodeType(
         body.argcount,
         body.posonlyargcount,
         body.kwonlyargcount,
         len(tables.varnames),
-        stack_size(body),
+        body.stack_size or stack_size(body),
         body.flags,
-        code,
+        _bytes(units),
         tuple(tables.consts),
         tuple(tables.names),
         tables.varnames,
@@ -425,7 +423,7 @@ def _check(body: Body) -> None:
     here, cells = set(body), {*body.cellvars, *body.freevars}
     for i in body:
         kind = KIND.get(i.opname)
-        if kind is None or any(name not in opcode.opmap for name in _native_names(i) if kind != "jump"):
+        if kind is None or (kind != "jump" and i.opname not in opcode.opmap and any(n not in opcode.opmap for n in _native_names(i))):
             raise ValueError(f"no instruction {i.opname} on CPython {VERSION[0]}.{VERSION[1]}")
         if (i.target is not None and i.target not in here) or (i.handler is not None and i.handler.target not in here):
             raise ValueError(f"{i} jumps out of the body")
@@ -437,13 +435,12 @@ def _check(body: Body) -> None:
 
 def _layout(body: Body, tables: _Tables) -> tuple[list[_Unit], dict[Instruction, int]]:
     """The units in order, and for each instruction the number of its first one."""
-    order = {i: n for n, i in enumerate(body)}
-    labels = {i.target for i in body} | {i.handler.target for i in body if i.handler}
+    labels = {i.target for i in body} | {i.handler.target for i in body if i.handler} if _FUSED else set()
     units: list[_Unit] = []
     starts: dict[Instruction, int] = {}
-    for n, i in enumerate(body):
-        lowered = _lower(i, tables, i.target is not None and order[i.target] <= n)
-        if len(lowered) == 1 and units and _fusable(units[-1], lowered[0], labels):
+    for i in body:
+        lowered = _lower(i, tables, i.target in starts or i.target is i)
+        if _FUSED and len(lowered) == 1 and units and _fusable(units[-1], lowered[0], labels):
             units[-1] = _Unit(_FUSED[units[-1].name, lowered[0].name], units[-1].arg << 4 | lowered[0].arg, units[-1].source)
             starts[i] = len(units) - 1
             continue
@@ -468,24 +465,33 @@ def _fusable(first: _Unit, second: _Unit, labels: set[Instruction | None]) -> bo
 
 def _place(units: list[_Unit], starts: dict[Instruction, int]) -> None:
     """Give every unit its place and every jump its distance, until no jump grows."""
+    jumps = [(n + 2 if u.skip else starts[u.target], u) for n, u in enumerate(units) if u.skip or u.target is not None]  # type: ignore[index]
+    for unit in units:
+        unit.fit()
     moved = True
     while moved:
         end, moved = 0, False
         for unit in units:
-            unit.at, end = end, end + unit.fit()
-        for n, unit in enumerate(units):
-            if unit.target is not None or unit.skip:
-                to = n + 2 if unit.skip else starts[unit.target]  # type: ignore[index]
-                distance = abs((units[to].at if to < len(units) else end) - unit.at - unit.size)
-                moved |= distance != unit.arg
-                unit.arg = distance
+            unit.at = end
+            end += unit.size
+        for to, unit in jumps:
+            size, unit.arg = unit.size, abs((units[to].at if to < len(units) else end) - unit.at - unit.size)
+            unit.fit()
+            moved |= unit.size != size
 
 
-def _bytes(unit: _Unit) -> bytes:
+_CACHES = {name: bytes(2 * count) for name, count in CACHES.items()}
+
+
+def _bytes(units: list[_Unit]) -> bytes:
     out = bytearray()
-    for word in range(unit.words - 1, 0, -1):
-        out += bytes((opcode.EXTENDED_ARG, unit.arg >> 8 * word & 255))
-    return bytes(out + bytes((opcode.opmap[unit.name], unit.arg & 255)) + bytes(2 * CACHES[unit.name]))
+    for unit in units:
+        for word in range(unit.words - 1, 0, -1):
+            out += bytes((opcode.EXTENDED_ARG, unit.arg >> 8 * word & 255))
+        out.append(opcode.opmap[unit.name])
+        out.append(unit.arg & 255)
+        out += _CACHES[unit.name]
+    return bytes(out)
 
 
 def _exception_table(units: list[_Unit], starts: dict[Instruction, int]) -> bytes:
@@ -504,22 +510,25 @@ def _exception_table(units: list[_Unit], starts: dict[Instruction, int]) -> byte
 # -- the stack --------------------------------------------------------------------------------------------------------
 
 
-@cache
-def _native_effect(number: int, arg: int | None, jump: bool) -> int:
-    return opcode.stack_effect(number, arg, jump=jump)
+_NAMING = frozenset(("const", "name", "local", "cell"))  # kinds of operands on which the effect does not depend
 
 
-def _effects(i: Instruction, tables: _Tables) -> tuple[int, int, int]:
+def _effects(i: Instruction) -> tuple[int, int, int]:
     """Change of depth if it goes on, if it jumps, and the highest change on the way."""
+    return _effects_of(i.opname, None if KIND[i.opname] in _NAMING else i.argval, i.is_method, i.push_null)
+
+
+@cache
+def _effects_of(opname: str, argval: Any, is_method: bool, push_null: bool) -> tuple[int, int, int]:
     depth = high = 0
-    units = _lower(i, tables)
+    units = _lower(Instruction(opname, argval, is_method=is_method, push_null=push_null), _NoTables())
     for unit in units:
         number = opcode.opmap[unit.name]
-        depth += _native_effect(number, unit.arg if number >= opcode.HAVE_ARGUMENT else None, False)
+        depth += opcode.stack_effect(number, unit.arg if unit.name in _WITH_ARGUMENT else None, jump=False)
         high = max(high, depth)
-    if i.target is None:
+    if KIND[opname] != "jump":
         return depth, depth, high
-    jumped = _native_effect(opcode.opmap[units[-1].name], 0, True)
+    jumped = opcode.stack_effect(opcode.opmap[units[-1].name], 0, jump=True)
     return depth, jumped, max(high, jumped)
 
 
@@ -543,11 +552,11 @@ class _Zero(dict[str, int]):
 
 def stack_effect(instruction: Instruction) -> tuple[int, int]:
     """Change of stack depth by `instruction`: when it goes on to the next one, and when it jumps."""
-    return _effects(instruction, _NoTables())[:2]
+    return _effects(instruction)[:2]
 
 
-def _flow(body: Body) -> tuple[dict[Instruction, int], int]:
-    tables, order = _NoTables(), {i: n for n, i in enumerate(body)}
+def _flow(body: Body, within: Container[Instruction] | None = None) -> tuple[dict[Instruction, int], int]:
+    order = {i: n for n, i in enumerate(body.instructions)}
     depths: dict[Instruction, int] = {}
     todo = [(body[0], int(bool(body.flags & _GENERATOR)) if VERSION < (3, 13) else 0)]
     highest = 0
@@ -558,7 +567,9 @@ def _flow(body: Body) -> tuple[dict[Instruction, int], int]:
                 raise ValueError(f"stack depth {depths[i]} and {depth} at {order[i]} {i}")
             continue
         depths[i] = depth
-        on, jumped, high = _effects(i, tables)
+        if within is not None and i not in within:
+            continue
+        on, jumped, high = _effects(i)
         highest = max(highest, depth + high)
         if depth + on < 0:
             raise ValueError(f"stack depth {depth + on} after {order[i]} {i}")
@@ -574,9 +585,10 @@ def _flow(body: Body) -> tuple[dict[Instruction, int], int]:
     return depths, highest
 
 
-def stack_depths(body: Body) -> dict[Instruction, int]:
-    """Number of stack values (NULLs too) before each reachable instruction. Raises ValueError where two paths disagree."""
-    return _flow(body)[0]
+def stack_depths(body: Body, within: Container[Instruction] | None = None) -> dict[Instruction, int]:
+    """Number of stack values (NULLs too) before each reachable instruction; with `within`, before these, and where these lead to. Raises
+    ValueError where two paths disagree."""
+    return _flow(body, within)[0]
 
 
 def stack_size(body: Body) -> int:

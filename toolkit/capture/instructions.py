@@ -184,6 +184,7 @@ class Body:
     freevars: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     consts: tuple[object, ...] = ()
+    stack_size: int = 0  # if it is known; `assemble` finds it out otherwise
 
     def __iter__(self) -> Iterator[Instruction]:
         return iter(self.instructions)

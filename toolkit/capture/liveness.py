@@ -1,7 +1,11 @@
-"""What holds before an instruction: which locals and cells may still be read, which cells are put aside. No torch."""
+"""What holds before an instruction: which locals and cells may still be read, which cells are put aside. No torch.
+
+The bodies are `body_of` a code object: an instruction's `index` is its place.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -38,25 +42,43 @@ class Liveness:
         return self.before[instruction]
 
 
-def successors(body: Body, order: dict[Instruction, int], i: Instruction) -> Iterator[Instruction]:
+def successors(body: Body, i: Instruction) -> Iterator[Instruction]:
     """Where control may be after `i` (the handler too)."""
     if i.opname not in ENDS:
-        yield body[order[i] + 1]
+        yield body.instructions[i.index + 1]
     if i.target is not None:
         yield i.target
     if i.handler is not None:
         yield i.handler.target
 
 
-def reachable(body: Body, start: Instruction) -> list[Instruction]:
-    """What can run when control is at `start`, in the order of `body`."""
-    order = {i: n for n, i in enumerate(body)}
-    seen, todo = {start}, [start]
+def reachable(body: Body, *starts: Instruction, end: Instruction | None = None) -> list[Instruction]:
+    """What can run when control is at one of `starts`, in the order of `body`; nothing comes after `end`."""
+    seen, todo = set(starts), list(starts)
     while todo:
-        new = [s for s in successors(body, order, todo.pop()) if s not in seen]
+        i = todo.pop()
+        new = [s for s in successors(body, i) if s not in seen] if i is not end else []
         seen.update(new)
         todo += new
-    return sorted(seen, key=order.__getitem__)
+    return sorted(seen, key=operator.attrgetter("index"))
+
+
+def leading_to(body: Body, at: Instruction) -> set[Instruction]:
+    """From where control can come to `at`, itself included."""
+    jumps: dict[Instruction, list[Instruction]] = {}
+    for i in body.instructions:
+        if i.target is not None:
+            jumps.setdefault(i.target, []).append(i)
+        if i.handler is not None:
+            jumps.setdefault(i.handler.target, []).append(i)
+    seen, todo = {at}, [at]
+    while todo:
+        i = todo.pop()
+        before = body.instructions[i.index - 1] if i.index else None
+        new = {*jumps.get(i, ()), *((before,) if before is not None and before.opname not in ENDS else ())} - seen
+        seen |= new
+        todo += new
+    return seen
 
 
 def looks_at_all(body: Body) -> bool:
@@ -73,18 +95,17 @@ def first_argument(body: Body) -> str | None:
 
 def liveness(body: Body) -> Liveness:
     """Live names before every instruction of `body`, by iteration to the least fixed point."""
-    order = {i: n for n, i in enumerate(body)}
     first = first_argument(body)
     everywhere = frozenset(_all_names(body) if looks_at_all(body) else (first,) if first else ())
     before: dict[Instruction, frozenset[str]] = dict.fromkeys(body, everywhere)
     came_from: dict[Instruction, list[Instruction]] = {i: [] for i in body}
     for i in body:
-        for successor in successors(body, order, i):
+        for successor in successors(body, i):
             came_from[successor].append(i)
     todo = list(body)
     while todo:
         i = todo.pop()
-        live = _before(body, order, i, before) | everywhere
+        live = _before(body, i, before) | everywhere
         if live != before[i]:
             before[i] = live
             todo += came_from[i]
@@ -95,10 +116,10 @@ def _all_names(body: Body) -> set[str]:
     return {*body.varnames, *body.cellvars, *body.freevars}
 
 
-def _before(body: Body, order: dict[Instruction, int], i: Instruction, before: dict[Instruction, frozenset[str]]) -> frozenset[str]:
+def _before(body: Body, i: Instruction, before: dict[Instruction, frozenset[str]]) -> frozenset[str]:
     after: set[str] = set()
     if i.opname not in ENDS:
-        after |= before[body[order[i] + 1]]
+        after |= before[body[i.index + 1]]
     if i.target is not None:
         after |= before[i.target]
     if KIND[i.opname] in ("local", "cell"):
@@ -161,22 +182,23 @@ class Bound:
         return any(at < depth and (perhaps or (at, not surely, False) in self.aside) for at, surely, perhaps in self.aside)
 
 
-def bound_before(body: Body, arguments: int) -> dict[Instruction, Bound]:
-    """What holds before each instruction that can be reached; the first `arguments` locals have a value at the start."""
-    depths, order = stack_depths(body), {i: n for n, i in enumerate(body)}
+def bound_before(body: Body, arguments: int, at: Instruction) -> Bound:
+    """What holds before `at`; the first `arguments` locals have a value at the start."""
+    within = leading_to(body, at)
+    depths = stack_depths(body, within)
     before = {body[0]: Bound(frozenset(body.varnames[:arguments]))}
     todo = [body[0]]
     while todo:
         i = todo.pop()
         known, after = before[i], before[i].after(i, depths[i])
-        for successor in successors(body, order, i):
+        for successor in (s for s in successors(body, i) if s in within):
             caught = i.handler is not None and successor is i.handler.target
             state = known.or_else(after).below(i.handler.depth) if caught and i.handler else after.below(depths[successor])
             merged = before[successor].or_else(state) if successor in before else state
             if before.get(successor) != merged:
                 before[successor] = merged
                 todo.append(successor)
-    return before
+    return before[at]
 
 
 # -- cells put aside ----------------------------------------------------------------------------------------------------
@@ -216,7 +238,7 @@ def hidden_cells(body: Body) -> dict[Instruction, frozenset[str]]:
     cells = {*body.cellvars, *body.freevars}
     if not any(i.opname == "LOAD_FAST_AND_CLEAR" and i.argval in cells for i in body):
         return {}
-    depths, order = stack_depths(body), {i: n for n, i in enumerate(body)}
+    depths = stack_depths(body)
     found: dict[Instruction, _Aside] = {}
     todo = [(body[0], _Aside())]
     while todo:
@@ -225,7 +247,7 @@ def hidden_cells(body: Body) -> dict[Instruction, frozenset[str]]:
             continue
         found[i] = before
         after = before.after(i, depths[i])
-        todo += [(s, after.below(depths[s])) for s in successors(body, order, i) if i.handler is None or s is not i.handler.target]
+        todo += [(s, after.below(depths[s])) for s in successors(body, i) if i.handler is None or s is not i.handler.target]
         if i.handler is not None:
             todo.append((i.handler.target, before.below(i.handler.depth)))
     return {i: state.hidden & cells for i, state in found.items() if state.hidden & cells}

@@ -21,9 +21,9 @@ from .breaks import BreakGraph, SkipFrame
 from .bytecode import ENDS, NULL_FIRST, Body, Handler, Instruction, assemble, stack_depths
 from .emit import Emitter
 from .hook import argument_count
-from .liveness import Bound, bound_before, hidden_cells
+from .liveness import Bound, bound_before, hidden_cells, leading_to, reachable
 from .operands import operand_count
-from .resume import Argument, Resume, copies_of, resume
+from .resume import Argument, Resume, link, resume
 from .variables.constant import NULL
 from .variables.exceptions import HandledBefore
 
@@ -51,15 +51,18 @@ class Prefix:
         self.trace, self.tx = trace, trace.top
         self.body: Body = self.tx.body
         self.breaking = self.body.instructions[self.tx.next]
-        self.depths, self.hidden = stack_depths(self.body), hidden_cells(self.body)
-        self.bound = bound_before(self.body, argument_count(self.tx.code))
-        self.copies = copies_of(self.body.instructions)
+        target = self.breaking.target
+        ending = {target} if target is not None and target.opname == "END_FOR" else set()
+        self.depths = stack_depths(self.body, leading_to(self.body, self.breaking) | ending)
+        self.hidden = hidden_cells(self.body)
+        self.bound = bound_before(self.body, argument_count(self.tx.code), self.breaking)
+        self.copies: dict[Instruction, Instruction] = {}
         self.ends: list[Instruction] = []  # what stands behind the original's instructions
 
     def code(self) -> CodeType | None:
         """None: nothing comes after the breaking instruction in this frame."""
         self._check()
-        breaking, copy, before = self.breaking, self.copies[self.breaking], self.bound[self.breaking]
+        breaking, copy, before = self.breaking, self._copy(self.breaking), self.bound
         after: list[Instruction] = []
         if breaking.opname not in ENDS:
             following = self.body.instructions[breaking.index + 1]
@@ -92,12 +95,20 @@ class Prefix:
         self.ends += [label, *ending, *self._handed_over(self._place(target, bound))]
         return label
 
+    def _copy(self, i: Instruction) -> Instruction:
+        """What stands for it."""
+        return self.copies.get(i) or self.copies.setdefault(i, i.copy())
+
     def _assembled(self, after: list[Instruction]) -> CodeType:
-        code = self.tx.code
-        single = self.needs_single_callables
+        """With those of the original's instructions that may run before the breaking one, or where something goes on in the original."""
+        code, single = self.tx.code, self.needs_single_callables
+        kept = reachable(self.body, self.body[0], *self.copies, end=self.breaking)
+        copies = {i: self._copy(i) for i in kept}
         out: list[Instruction] = []
-        for i in self.body.instructions:
-            out += _single_callable(self.copies[i]) if single else [self.copies[i]]
+        for i, copy in copies.items():
+            if i is not self.breaking:
+                link(copy, copies)
+            out += _single_callable(copy) if single else [copy]
             out += after if i is self.breaking else []
         body = dataclasses.replace(
             self.body,
@@ -144,7 +155,7 @@ class Prefix:
 
     def _check_aside(self, depth: int) -> None:
         """What comprehensions put aside must be certain: a value, or nothing."""
-        if self.bound[self.breaking].doubts(depth):
+        if self.bound.doubts(depth):
             raise SkipFrame("a comprehension puts aside a variable that has a value or not")
 
     # -- handing over -----------------------------------------------------------------------------------------------------------
@@ -190,10 +201,10 @@ class Prefix:
         with emit.covered_by(Handler(unbound, place.depth)):
             emit.load_fast(name)
         emit.pop_top()
-        emit.jump(on if expected else self.copies[place.at])
+        emit.jump(on if expected else self._copy(place.at))
         emit.place(unbound, place.depth + 1)
         emit.pop_top()
-        emit.jump(self.copies[place.at] if expected else on)
+        emit.jump(self._copy(place.at) if expected else on)
         emit.place(on)
 
     def _resume(self, place: Place, names: list[str]) -> Resume:

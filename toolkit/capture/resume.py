@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Literal, NamedTuple
 
-from .bodies import ByCode, body_of
-from .bytecode import VERSION, Body, Handler, Instruction, assemble, stack_depths
+from .bodies import ByCode, assembled, body_of
+from .bytecode import VERSION, Body, Handler, Instruction, stack_depths
 from .emit import Emitter
 from .liveness import Liveness, first_argument, hidden_cells, liveness, looks_at_all, reachable
 from .words import words_for
@@ -88,6 +88,7 @@ class _Original:
     live: Liveness
     depths: dict[Instruction, int]
     hidden: dict[Instruction, frozenset[str]]
+    stack_size: int
     resumes: dict[_Shape, tuple[weakref.ref[CodeType], tuple[Argument, ...]]] = field(default_factory=dict)
 
 
@@ -107,9 +108,9 @@ def _place(code: CodeType) -> _Place:
     if place is not None:
         return place
     body = body_of(code)
-    return _places.set(
-        code, _Place(_Original(weakref.ref(code), body, liveness(body), stack_depths(body), hidden_cells(body)), 0, list(range(len(body))))
-    )
+    depths, hidden = stack_depths(body), hidden_cells(body)
+    original = _Original(weakref.ref(code), body, liveness(body), depths, hidden, code.co_stacksize)
+    return _places.set(code, _Place(original, 0, list(range(len(body)))))
 
 
 def original_of(code: CodeType) -> CodeType:
@@ -229,7 +230,7 @@ def _build(original: _Original, shape: _Shape) -> Resume:
     copies = copies_of(kept, original.live.at(start) - shape.passed)
     emitter.jump(copies[start])
     name, line = body.qualname or body.name, start.lineno or body.firstlineno
-    code = assemble(
+    code = assembled(
         Body(
             [*emitter.instructions, *copies.values()],
             body.name,
@@ -242,6 +243,7 @@ def _build(original: _Original, shape: _Shape) -> Resume:
             cellvars=tuple(own),
             freevars=given,
             consts=(None,),
+            stack_size=original.stack_size + 2,
         )
     )
     _places.set(code, _Place(original, len(emitter.instructions), [i.index for i in kept]))
@@ -290,10 +292,15 @@ def copies_of(kept: list[Instruction], unbound: Collection[str] = ()) -> dict[In
     """Copies of `kept` that refer to each other. A live local without a value must be checked where it is read."""
     copies = {i: i.copy() for i in kept}
     for copy in copies.values():
-        if copy.target is not None:
-            copy.target = copies[copy.target]
-        if copy.handler is not None:
-            copy.handler = Handler(copies[copy.handler.target], copy.handler.depth, copy.handler.lasti)
+        link(copy, copies)
         if copy.opname == "LOAD_FAST" and copy.argval in unbound and VERSION >= (3, 12):
             copy.opname = "LOAD_FAST_CHECK"
     return copies
+
+
+def link(copy: Instruction, copies: dict[Instruction, Instruction]) -> None:
+    """What it refers to are copies, too."""
+    if copy.target is not None:
+        copy.target = copies[copy.target]
+    if copy.handler is not None:
+        copy.handler = Handler(copies[copy.handler.target], copy.handler.depth, copy.handler.lasti)

@@ -29,7 +29,7 @@ def words_for(body: Body, depths: dict[Instruction, int], at: Instruction, index
 def _maker(body: Body, depths: dict[Instruction, int], at: Instruction, index: int) -> Instruction | None:
     """The instruction that left the value in that place."""
     seen: set[int] = set()
-    number = _before(body, body.instructions.index(at), index)
+    number = _before(body, at.index, index)
     while number is not None and number not in seen:
         seen.add(number)
         place = body[number]
