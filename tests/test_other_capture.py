@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import fuselab
 from fuselab.toolkit.driver import torch_backend
 from fuselab.toolkit.events import InternalFailure, KernelFailed, Recorder
 
@@ -29,7 +30,34 @@ def views_and_writes(compile_):
     return [t.clone() for n in (2, 3, 4) for t in run(torch.ones(3, 4), n)]
 
 
-@pytest.mark.parametrize("program", [steps, views_and_writes])
+def whole_steps(compile_):
+    """Backward is built, and runs, while torch.compile captures what calls it."""
+    net = perceptron()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        loss = net(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    run = compile_(step)
+    return [run(torch.arange(3.0 * n).view(n, 3).sin()) for n in (5, 6, 7)]
+
+
+def compiled_inside(compile_):
+    """A function of ours, called by one that torch.compile captures: our Python is not its program."""
+    inner = fuselab.compile(lambda a: torch.softmax(a, -1) * a)
+    outer = compile_(lambda x, w: inner(x @ w).sin().sum() * 2)
+    w = torch.arange(8.0).view(4, 2).requires_grad_()
+    for n in (3, 4, 5):
+        outer(torch.arange(4.0 * n).view(n, 4).cos(), w).backward()
+    return [w.grad]
+
+
+@pytest.mark.filterwarnings("default")  # the peer warns of what it does itself
+@pytest.mark.parametrize("program", [steps, views_and_writes, whole_steps, compiled_inside])
 def test_graphs_of_the_peers_capture(program):
     torch._dynamo.reset()
     with Recorder() as recorder:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 # The engines that fake tensors and symbolic sizes run on.
+from torch._C._dynamo import eval_frame as others_hook  # torch.compile's hook in C, told what to leave alone; not torch._dynamo
 from torch._C._dynamo.guards import TensorGuards  # checks many tensors in one C call; the binding, not torch._dynamo
 from torch._decomp import get_decompositions, global_decomposition_table  # decompositions and meta functions by op
 from torch._functorch import config as fake_settings  # what torch's fake mode reads its settings from
@@ -365,6 +366,13 @@ def _anomaly() -> tuple[bool, bool]:
 
 def _set_anomaly(value: tuple[bool, bool]) -> None:
     torch.set_anomaly_enabled(*value)
+
+
+def unseen_by_others(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn`, whose calls and all that they call are nothing to torch.compile, if it captures what calls them."""
+    skip = others_hook._FrameAction.SKIP
+    others_hook.set_code_exec_strategy(fn.__code__, others_hook._FrameExecStrategy(skip, skip))  # type: ignore[attr-defined]
+    return fn
 
 
 @functools.cache

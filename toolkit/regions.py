@@ -18,7 +18,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from . import shapes
-from ._torch import FakeTensor, pop_saved_tensors_hooks, push_saved_tensors_hooks, wrappers_in
+from ._torch import FakeTensor, pop_saved_tensors_hooks, push_saved_tensors_hooks, unseen_by_others, wrappers_in
 
 Run = Callable[..., Sequence[Any]]
 
@@ -40,6 +40,7 @@ class _AlsoOf(torch.autograd.Function):
         return tuple(t.view_as(t) for t in tensors[:count])
 
     @staticmethod
+    @unseen_by_others
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         return (None, *grads, *(torch.zeros(shape, dtype=dtype, device=device) for shape, dtype, device in ctx.others))
 

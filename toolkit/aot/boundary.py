@@ -227,6 +227,7 @@ class _Boundary(torch.autograd.Function):
         return values
 
     @staticmethod
+    @_torch.unseen_by_others
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         training: Training = ctx.training
         saved = ctx.saved_tensors

@@ -109,6 +109,7 @@ struct Extra {
 static Py_ssize_t extra_index = -1;
 static PyTypeObject VersionType, CacheType, HookedType, DisabledType;
 static PyObject *verdict; /* (code, globals) -> 0: captured, 1: not, 2: nor anything that it calls */
+static PyObject *others;  /* (what captures in this thread, or None) -> what did: the switch of torch.compile's hook */
 
 static _Thread_local struct {
     Cache *active;
@@ -150,6 +151,23 @@ static Cache *switch_to(Cache *cache) { /* returns what was active; a reference 
     if (before == NULL && cache != NULL) install();
     if (before != NULL && cache == NULL) uninstall();
     return before;
+}
+
+/* What captures in this thread before us, switched off: our Python is no program of its user's. */
+static PyObject *silence_others(void) {
+    _PyFrameEvalFunction now = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+    if (others == NULL || now == evaluate || now == NULL || now == _PyEval_EvalFrameDefault) return NULL;
+    PyObject *hook = PyObject_CallOneArg(others, Py_None);
+    if (hook == NULL) PyErr_Clear();
+    return hook;
+}
+
+static void let_others(PyObject *hook) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    Py_XDECREF(PyObject_CallOneArg(others, hook));
+    PyErr_Restore(type, value, trace);
+    Py_DECREF(hook);
 }
 
 static PyObject *run_as_is(PyThreadState *thread, Frame *frame, int throwing) {
@@ -468,6 +486,11 @@ static PyObject *set_verdict(PyObject *self, PyObject *function) {
     Py_RETURN_NONE;
 }
 
+static PyObject *set_others(PyObject *self, PyObject *function) {
+    Py_XSETREF(others, Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
 static PyObject *skip(PyObject *self, PyObject *code) {
     if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object is needed");
     Extra *extra = extra_of((PyCodeObject *)code, Py_None);
@@ -499,6 +522,7 @@ static PyObject *is_installed(PyObject *self, PyObject *ignored) {
 
 static PyMethodDef functions[] = {
     {"set_verdict", set_verdict, METH_O, "The function (code, globals) -> int asked at the first sight of a code object."},
+    {"set_others", set_others, METH_O, "The function that sets who else captures in this thread, and answers who did."},
     {"skip", skip, METH_O, "Frames of this code run as they are, unless it is a cache's root."},
     {"resumes", resumes, METH_O, "This code goes on for other code: only what `rest` gives calls it."},
     {"rest", (PyCFunction)(void (*)(void))rest, METH_FASTCALL, "rest(function, *arguments): for a compiled frame to return."},

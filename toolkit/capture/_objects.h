@@ -184,10 +184,11 @@ static PyObject *wrapper_call(PyObject *self, PyObject *const *args, size_t coun
     Wrapper *w = (Wrapper *)self;
     if (w->wrapped == NULL) return PyErr_Format(PyExc_TypeError, "%s was not initialised", Py_TYPE(self)->tp_name);
     Cache *mine = here.aside ? NULL : (Cache *)Py_XNewRef((PyObject *)w->cache);
-    PyObject *function = Py_NewRef(w->wrapped);
+    PyObject *function = Py_NewRef(w->wrapped), *silenced = here.active == NULL && mine ? silence_others() : NULL;
     Cache *before = switch_to(mine);
     PyObject *result = PyObject_Vectorcall(function, args, count, names);
     switch_to(before);
+    if (silenced) let_others(silenced);
     Py_DECREF(function);
     Py_XDECREF(mine);
     return result;

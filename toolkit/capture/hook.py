@@ -342,3 +342,4 @@ def _rows(guards: GuardSet) -> Callable[[], list[tuple[str, str, str, str]]]:
 
 
 _frame.set_verdict(verdict)
+_frame.set_others(_torch.others_hook.set_eval_frame)
