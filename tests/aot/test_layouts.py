@@ -165,6 +165,14 @@ def plain(x):
     return x
 
 
+def stepped(x):
+    return torch.stack([x, x], -1)[..., 1]
+
+
+def expanded(x):
+    return x.flatten()[:1].reshape([1] * x.dim()).expand(x.shape)
+
+
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize(
     ("fn", "shapes", "lay", "come"),
@@ -177,6 +185,10 @@ def plain(x):
         (F.hardswish, [(4, 5)], turned, plain),
         (F.logsigmoid, [(4, 5)], turned, plain),
         (lambda x: x * 2, [(4, 5)], plain, turned),
+        (lambda x: x * 2 + 1, [(4, 5)], plain, stepped),
+        (lambda x: x + 1, [(4, 5)], plain, stepped),
+        (lambda x: x.clone(), [(4, 5)], plain, expanded),
+        (torch.addr, [(4, 5), (4,), (5,)], plain, expanded),
         (lambda x: x.exp().transpose(0, 1), [(4, 5, 6)], turned, turned),
         (F.pixel_unshuffle, [(2, 3, 4, 4), 2], last, last),
         (lambda x: F.pad(x, (-1, 2, 0, 0), mode="replicate"), [(2, 3, 4, 4)], last, plain),

@@ -7,7 +7,9 @@ import torch
 import torch.nn.functional as F
 
 import fuselab
-from fuselab.toolkit.events import InternalFailure, Recorder
+from fuselab.toolkit.events import InternalFailure, KernelFailed, Recorder
+
+LOW = (torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def agrees(fn, *args):
@@ -33,6 +35,21 @@ def test_a_scalar_beside_a_narrow_integer_wraps():
 def test_scaled_additions_round_once():
     x, y = torch.randn(1000), torch.randn(1000)
     agrees(lambda x, y: (torch.add(x, y, alpha=3), torch.sub(x, y, alpha=0.3), torch.rsub(x, y, alpha=7), torch.addcmul(x, x, y)), x, y)
+
+
+@pytest.mark.parametrize("first", LOW)
+def test_a_number_is_rounded_to_each_low_dtype_on_its_way(first):
+    def fn(x, loaded):
+        return [v.to(second) for v in (x.to(first), loaded) for second in LOW], [loaded.to(second).float() * 3 for second in LOW]
+
+    x = torch.cat([torch.linspace(-9, 9, 77), torch.tensor([1e-6, 5e4, 3e-5, 1e5])])
+    with Recorder() as recorder:
+        found = fuselab.compile(fn)(x, x.to(first))
+    assert not recorder.of(InternalFailure) and not recorder.of(KernelFailed)
+    for parts, wanted in zip(found, fn(x, x.to(first)), strict=True):
+        for got, want in zip(parts, wanted, strict=True):
+            assert got.dtype is want.dtype
+            torch.testing.assert_close(got.float(), want.float(), rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)

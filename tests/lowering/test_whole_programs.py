@@ -224,7 +224,14 @@ def test_operations_on_lists_are_those_on_their_elements():
         torch._foreach_mul_(a, [2.0, 3.0])
         return torch._foreach_sqrt(b), torch._foreach_addcdiv(a, b, b, 0.5), torch._foreach_lerp(a, b, 0.3), torch._foreach_sub(a, 1)
 
-    same(both, ([torch.ones(4), torch.rand(2, 3)], [torch.rand(4) + 1, torch.rand(2, 3) + 1]))
+    a, b = [torch.ones(4), torch.rand(2, 3)], [torch.rand(4) + 1, torch.rand(2, 3) + 1]
+    same(both, (a, b))
+
+    def by_tensor(a, b):
+        return torch._foreach_addcdiv(a, b, b, torch.tensor([0.5, 2.0]))
+
+    same(by_tensor, (a, b))
+    assert type(fuselab.compile(by_tensor)(a, b)) is type(by_tensor(a, b)) is tuple
 
 
 def test_the_correction_of_a_variance_may_vary():

@@ -237,6 +237,7 @@ class _Boundary(torch.autograd.Function):
             return _gradients_again(training, inputs, grads)
         tangents = [_incoming(grads[k], t, ctx, n) for n, (k, t) in enumerate(training.tangents)]
         gradients = training.backward([*ctx.numbers, *saved], tangents, [t for _, t in training.tangents])
+        gradients = _as_they_came(gradients, tangents, [grads[k] for k, _ in training.tangents])
         if torch.is_grad_enabled():  # create_graph=True: a further derivative must not come out as zero
             gradients = _Once.apply(len(gradients), *gradients, *grads, *saved)
         result: list[Any] = [None] * (training.inputs + 1)
@@ -245,6 +246,12 @@ class _Boundary(torch.autograd.Function):
             if not needs or needs & ~absent:  # else no gradient reaches this input: None, as in eager, not zeros
                 result[i + 1] = g
         return tuple(result)
+
+
+def _as_they_came(gradients: Sequence[Any], tangents: Sequence[torch.Tensor], grads: Sequence[Any]) -> Sequence[Any]:
+    """A gradient that goes through as it is keeps its strides, though the graph has seen it laid out as supposed."""
+    laid = {id(t): g for t, g in zip(tangents, grads, strict=True) if g is not None and g is not t and g.dtype is t.dtype}
+    return [laid.get(id(g), g) for g in gradients] if laid else gradients
 
 
 def _has_own_operations(grad: Any) -> bool:
