@@ -121,6 +121,31 @@ def test_spellings_of_attention(name):
     assert "softmax" not in graph
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_attention_of_turned_heads_is_laid_out_as_by_hand(dynamic):
+    def fn(x):
+        q = x.permute(0, 2, 1, 3)
+        out = torch.softmax(q @ q.transpose(-2, -1) / 3, -1) @ q
+        return out, out.transpose(1, 2).reshape(2, 5, 24)
+
+    def last(x):
+        q = x.permute(0, 2, 1, 3)
+        return (torch.softmax(q @ q.transpose(-2, -1) / 3, -1) @ q).transpose(1, 2).contiguous().view(2, 5, 24)
+
+    for f, copies in ((fn, 1), (last, 0)):
+        x = data(torch.float32, 2, 5, 3, 8)
+        graph = captured(f, x)
+        assert "scaled_dot_product_attention" in graph
+        assert graph.count("contiguous") == 1
+        compiled = fuselab.compile(f, dynamic=dynamic)
+        with torch.no_grad():
+            got, want = compiled(x), f(x)
+        for a, b in zip(got, want, strict=True) if copies else [(got, want)]:
+            torch.testing.assert_close(a, b)
+            assert a.stride() == b.stride()
+        assert dynamic or len(compiled.kernels) == copies
+
+
 def test_a_row_that_looks_at_nothing_is_nan_as_by_hand():
     captured(SPELLINGS["a mask"], Q, NOTHING, KEEP)
     captured(SPELLINGS["filled"], Q, MASK, KEEP & (torch.arange(5) != 2)[:, None])

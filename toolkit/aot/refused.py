@@ -1,5 +1,5 @@
-"""Dtypes and numbers that eager's CPU kernels refuse, where nobody else would: the meta functions and decompositions of these operations
-take them.
+"""Dtypes, numbers and sizes that eager's CPU kernels refuse, where nobody else would: the meta functions and decompositions of these
+operations take them, and kernels of ours would read past the end of what is too short.
 
 A graph with such a call runs in eager, which raises what there is to raise. The dtypes were found by calling every operation of torch's
 op_db with those that it does not list (`tests/cases/refusals.py`).
@@ -66,7 +66,32 @@ def _table() -> dict[Any, str]:
 
 
 aten = torch.ops.aten
-_ARGUMENTS: dict[Any, Callable[..., bool]] = {  # is such a call refused, or done in other dtypes than torch's rows say?
+def _rows_do_not_fit(x: Any, dim: int, index: Any, source: Any, *rest: Any, **kwargs: Any) -> bool:
+    """Slices of `source`, one for each index, are not slices of `x`."""
+    if _are_no_rows(index) or x.dtype != source.dtype or x.dim() != source.dim():
+        return True
+    wanted = list(x.shape) or [1]
+    wanted[dim] = index.numel()
+    return any(n != m for n, m in zip(wanted, list(source.shape) or [1], strict=True))
+
+
+def _value_does_not_fit(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> bool:
+    """It cannot be expanded to what is picked; of masks only the run knows how much that is."""
+    places = [d for d, i in enumerate(indices) if i is not None]
+    if x.dtype != values.dtype or any(indices[d].dtype in (torch.bool, torch.uint8) for d in places):
+        return x.dtype != values.dtype
+    picked = torch.broadcast_shapes(*(indices[d].shape for d in places))
+    rest = [n for d, n in enumerate(x.shape) if d not in places]
+    first = places[0] if places == [*range(places[0], places[-1] + 1)] else 0
+    wanted = (*rest[:first], *picked, *rest[first:])
+    return values.dim() > len(wanted) or any(n not in (1, m) for n, m in zip(reversed(values.shape), reversed(wanted), strict=False))
+
+
+def _are_no_rows(index: Any, *dtypes: torch.dtype) -> bool:
+    return index.dim() > 1 or index.dtype not in (dtypes or (torch.int32, torch.int64))
+
+
+_ARGUMENTS: dict[Any, Callable[..., bool]] = {  # is such a call refused, or done otherwise than torch's rows say?
     aten.celu.default: lambda x, alpha=1.0: alpha == 0,
     aten.elu_backward.default: lambda grad, alpha, scale, input_scale, is_result, x: is_result and alpha < 0,
     aten.leaky_relu_backward.default: lambda grad, x, slope, is_result: is_result and slope < 0,
@@ -74,8 +99,19 @@ _ARGUMENTS: dict[Any, Callable[..., bool]] = {  # is such a call refused, or don
     aten.mvlgamma.default: lambda x, p: p < 1,
     aten.heaviside.default: lambda x, values: x.dtype != values.dtype,
     aten.mv.default: lambda matrix, vector: matrix.dtype != vector.dtype,
-    aten.index_put.default: lambda x, indices, values, accumulate=False: x.dtype != values.dtype,
-    aten.index_add.default: lambda x, dim, index, source, alpha=1: x.dtype != source.dtype,
+    aten.bucketize.Tensor: lambda x, boundaries, **how: boundaries.dim() != 1,
+    aten.nll_loss_forward.default: lambda x, *args: x.shape[-1] == 0,
+    aten.nll_loss2d_forward.default: lambda x, *args: x.shape[1] == 0,
+    aten.pixel_unshuffle.default: lambda x, factor: x.numel() == 0,  # it comes back as it is
+    aten.segment_reduce.default: lambda x, reduce, lengths=None, **how: lengths is not None and lengths.numel() == 0,
+    aten.put.default: lambda x, index, source, accumulate=False: x.dtype != source.dtype or index.numel() != source.numel(),
+    aten.index_select.default: lambda x, dim, index: _are_no_rows(index) or (x.dim() == 0 and index.numel() != 1),
+    aten.index_fill.int_Scalar: lambda x, dim, index, value: _are_no_rows(index, torch.int64),
+    aten.index_fill.int_Tensor: lambda x, dim, index, value: _are_no_rows(index, torch.int64),
+    aten.index_copy.default: lambda x, dim, index, source: _are_no_rows(index, torch.int64) or x.dtype != source.dtype,
+    aten.index_put.default: _value_does_not_fit,
+    aten.index_add.default: _rows_do_not_fit,
+    aten.index_reduce.default: _rows_do_not_fit,
 }
 _ARITHMETIC = frozenset(("add", "sub", "mul", "addcmul", "addcdiv", "iadd", "isub", "imul"))
 

@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from ..errors import CannotTrace
+
 
 def batch_norm(
     x: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float, cudnn_enabled: bool
@@ -118,7 +120,9 @@ def _layer_by_layer(rnn: Callable[..., Any]) -> Callable[..., Any]:
 
 def one_hot(x: Tensor, num_classes: int = -1) -> Any:
     """ATen looks at the values to check them, which a trace cannot: here the graph does."""
-    if num_classes <= 0 or x.dtype is not torch.int64 or not x.numel():
+    if x.dtype is not torch.int64:
+        raise CannotTrace("one_hot of other numbers than int64, which torch's Python form of it, used with symbolic sizes, takes")
+    if num_classes <= 0 or not x.numel():
         return NotImplemented
     torch.ops.aten._assert_async.msg(x.min() >= 0, "Class values must be non-negative.")
     torch.ops.aten._assert_async.msg(x.max() < num_classes, "Class values must be smaller than num_classes.")

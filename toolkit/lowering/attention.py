@@ -26,6 +26,8 @@ TIMES = frozenset({operator.mul, operator.imul, torch.mul, "mul", "mul_"})
 PLUS = frozenset({operator.add, operator.iadd, torch.add, "add", "add_"})
 TRANSPOSE = frozenset({torch.transpose, torch.Tensor.transpose, "transpose", torch.swapaxes, "swapaxes"})
 PERMUTE = frozenset({torch.permute, torch.Tensor.permute, "permute"})
+MERGE = frozenset({"reshape", "flatten", torch.reshape, torch.flatten})
+CONTIGUOUS = frozenset({"contiguous", torch.Tensor.contiguous})
 FILL = frozenset({"masked_fill", "masked_fill_", torch.masked_fill, torch.Tensor.masked_fill})
 
 
@@ -136,15 +138,16 @@ def _key(node: Any) -> tuple[Any, float]:
     return k, before * after
 
 
-def _transposed(node: Any) -> Node | None:
-    """k of kᵀ over the last two dimensions."""
+def _transposed(node: Any, pair: tuple[int, int] = (2, 3)) -> Node | None:
+    """k of kᵀ over these two neighbouring dimensions, the last two."""
     if not isinstance(node, Node) or node.kwargs:
         return None
-    if node.target in TRANSPOSE and len(node.args) == 3 and {d % 4 if isinstance(d, int) else None for d in node.args[1:]} == {2, 3}:
+    if node.target in TRANSPOSE and len(node.args) == 3 and {d % 4 if isinstance(d, int) else None for d in node.args[1:]} == {*pair}:
         return node.args[0]  # type: ignore[return-value]
-    if node.target in PERMUTE and list(node.args[1:]) in ([0, 1, 3, 2], [(0, 1, 3, 2)], [[0, 1, 3, 2]]):
+    order = {(2, 3): (0, 1, 3, 2), (1, 2): (0, 2, 1, 3)}[pair]
+    if node.target in PERMUTE and list(node.args[1:]) in ([*order], [order], [[*order]]):
         return node.args[0]  # type: ignore[return-value]
-    if node.target is getattr and len(node.args) == 2 and node.args[1] == "mT":
+    if node.target is getattr and len(node.args) == 2 and node.args[1] == "mT" and pair == (2, 3):
         return node.args[0]  # type: ignore[return-value]
     return None
 
@@ -185,7 +188,22 @@ def _call(node: Node, q: Any, k: Any, v: Any, scores: Scores, scale: float, part
     if mask is not None:
         kwargs["attn_mask"] = mask
     call = made(node, F.scaled_dot_product_attention, (q, k, v), kwargs, parts)
-    return call if mask is None or _is_finite(scores) else _with_nan(node, call, mask, value_of(q).dtype)
+    if mask is not None and not _is_finite(scores):
+        call = _with_nan(node, call, mask, value_of(q).dtype)
+    return call if _is_turned_and_copied(node) else made(node, torch.Tensor.contiguous, (call,), {}, [])
+
+
+def _is_turned_and_copied(node: Node) -> bool:
+    """(batch, heads, length, width) is made (batch, length, heads, width), which is how the kernel lays it out for such a q; a product is
+    contiguous, and other users would see the difference."""
+    turned = [_transposed(u, (1, 2)) is node for u in node.users]
+    return all(turned) and all(_copies(c) for u in node.users for c in u.users)
+
+
+def _copies(node: Node) -> bool:
+    """Of four dimensions of which two were exchanged: contiguous ones, or fewer, are made by copying."""
+    merged = node.target in MERGE and getattr(value_of(node), "ndim", 4) < 4
+    return merged or (node.target in CONTIGUOUS and len(node.args) == 1 and not node.kwargs)
 
 
 def _helper(node: Node, target: Any, *args: Any) -> Node:

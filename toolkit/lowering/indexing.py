@@ -39,7 +39,7 @@ def index_select(b: Builder, x: TensorBox, dim: int, indices: TensorBox) -> Tens
     if indices.dtype not in (torch.int64, torch.int32):
         return NotImplemented
     if not x.size:
-        return clone(b, x)
+        return reshaped(index_select(b, reshaped(x, (ONE,)), 0, indices), ())
     dim = wrapped(dim, len(x.size))
     load, at = x.loader(), reshaped(indices, (product(indices.size),)).loader()
     check: Check = "column" if dim == 1 else "strict"
