@@ -68,8 +68,8 @@ def compiler(**options: Any) -> Compile:
 
 
 def compilable(value: object) -> bool:
-    """Plain functions and modules are. Generators and coroutines run as they are; what is compiled already stays so."""
-    if isinstance(value, types.FunctionType):
+    """Plain functions, their methods and modules are. Generators and coroutines run as they are; what is compiled already stays so."""
+    if isinstance(value, types.FunctionType | types.MethodType):
         return not (inspect.isgeneratorfunction(value) or inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value))
     return isinstance(value, torch.nn.Module) and not is_compiled(value)
 

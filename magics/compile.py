@@ -67,17 +67,15 @@ class CompileMagics(SessionMagics):
 
     def _compile_names(self, args: argparse.Namespace, options: dict[str, Any]) -> None:
         if not args.target:
-            raise UsageError("%compile takes the name of a function or module; %%compile takes a cell")
-        values = {name: self.shell.user_ns.get(name) for name in args.target}
+            raise UsageError("%compile takes the name of a function, method or module; %%compile takes a cell")
+        values = {name: self.session.value(name) for name in args.target}
         for name, value in values.items():
-            if name not in self.shell.user_ns:
-                raise UsageError(f"there is no {name!r} here")
             if bind.compiled_of(value) is not None:
                 raise UsageError(f"{name} is compiled already")
             if not (bind.compilable(value) or bind.module_class(value)):
                 raise UsageError(f"{name} is of type {type(value).__name__}: functions, modules and module classes can be compiled")
         for name, value in values.items():
-            self.shell.user_ns[name] = bind.compiled(value, bind.compiler(**options))
+            self.session.bind(name, bind.compiled(value, bind.compiler(**options)))
         if not args.quiet:
             self.session.show(Glance(Report([]), list(values)))
 

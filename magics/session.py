@@ -40,14 +40,30 @@ class Session:
         names = [n for n, value in list(self.shell.user_ns.items()) if not n.startswith("_") and bind.compiled_of(value) is not None]
         return sorted(names)
 
-    def compiled(self, name: str) -> Any:
-        """The compiled thing behind `name` (dots allowed). Raises UsageError if there is none."""
+    def value(self, name: str) -> Any:
+        """What `name` (dots allowed) is. Raises UsageError if there is none."""
         first, *rest = name.split(".")
         value = self.shell.user_ns.get(first, _MISSING)
         for attribute in rest:
             value = getattr(value, attribute, _MISSING)
         if value is _MISSING:
             raise UsageError(f"there is no {name!r} here{self._known()}")
+        return value
+
+    def bind(self, name: str, value: Any) -> None:
+        """`name` (dots allowed) is `value` from now on. Raises UsageError if its owner refuses."""
+        owner, dot, attribute = name.rpartition(".")
+        if not dot:
+            self.shell.user_ns[name] = value
+            return
+        try:
+            setattr(self.value(owner), attribute, value)
+        except (AttributeError, TypeError) as refused:
+            raise UsageError(f"{name} cannot be replaced: {refused}") from None
+
+    def compiled(self, name: str) -> Any:
+        """The compiled thing behind `name` (dots allowed). Raises UsageError if there is none."""
+        value = self.value(name)
         found = bind.compiled_of(value)
         if found is None and isinstance(value, type):
             raise UsageError(f"{name} is a class; name one of its instances{self._known()}")

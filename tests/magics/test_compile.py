@@ -249,10 +249,23 @@ def test_compile_takes_names_of_what_exists(shell, fake_driver):
     assert [shell.ns["f"], shell.ns["net"]] == fake_driver and fake_driver[1].options["backend"] == "eager"
 
 
+def test_compile_takes_a_method_or_a_part_of_a_module_where_it_is(shell, fake_driver):
+    shell.ok("import torch\nclass Trainer:\n    def __init__(self): self.net = torch.nn.ReLU()\n    def step(self): pass\nt = Trainer()")
+    shell.ok("%compile -q t.step t.net")
+    assert [shell.ns["t"].step, shell.ns["t"].net] == fake_driver
+
+
+def test_compile_says_when_what_has_the_name_cannot_be_replaced(shell):
+    shell.ok("class Point:\n    __slots__ = ()\n    def step(self): pass\np = Point()")
+    out = shell.run("%compile p.step")
+    assert type(out.error) is UsageError and "p.step cannot be replaced" in str(out.error)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ("", "%compile takes the name"),
+        ("f.inner", "there is no 'f.inner' here"),
         ("nothing", "there is no 'nothing' here"),
         ("n", "n is of type int: functions"),
         ("f", "f is compiled already"),
