@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import sys
 import types
@@ -291,3 +292,117 @@ def test_mistakes_are_told_in_pythons_words(ask):
             return x * 3, str(error)
 
     check(f, x, graphs=None, breaks=None)
+
+
+class Sly:
+    """As a key it lies where `weight` does, and counts comparisons."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def __hash__(self):
+        return hash("weight")
+
+    def __eq__(self, other):
+        self.asked += 1
+        return False
+
+
+@pytest.mark.filterwarnings("ignore:non-string key")
+def test_keys_that_are_no_names_are_not_compared_while_tracing():
+    key = Sly()
+    held = Box()
+    held.__dict__[key] = 0
+    cls = type("Odd", (), {key: 5, "weight": 2})
+
+    def of_object(x):
+        return x * getattr(held, "weight", 3)
+
+    def of_class(x):
+        return x * cls.weight
+
+    for f in (of_object, of_class):
+        expected, asked = f(x), key.asked
+        f(x)
+        by_python, captured = key.asked - asked, Captured(f)
+        asked = key.asked
+        assert captured(x).equal(expected) and captured.breaks == ["unsupported-object"]
+        assert key.asked - asked == by_python or f is of_class  # whose attributes Python remembers for a while
+
+
+def test_a_class_whose_metaclass_says_where_it_comes_from():
+    class Meta(type):
+        @property
+        def __module__(self):
+            raise ZeroDivisionError
+
+    def f(x, value):
+        return x + (1 if isinstance(value, Other) else 2), value
+
+    Other = Meta("Other", (), {})
+    value = Other()
+    assert Captured(f)(x, value)[0].tolist() == [2, 2]
+
+
+def test_a_module_of_ones_own_and_a_method_taken_from_a_class_die_when_they_would():
+    def module(x):
+        made = types.ModuleType("made")
+        reference = weakref.ref(made)
+        print(end="")
+        known = reference() is made
+        del made
+        print(end="")
+        return x + known, reference() is None
+
+    def method(x):
+        class C:
+            def go(self):
+                return 1
+
+        held = C()
+        reference = weakref.ref(held.go.__func__)
+        print(end="")
+        del C.go
+        print(end="")
+        return x, reference() is None
+
+    assert Captured(module)(x)[1] and Captured(method)(x)[1]
+
+
+def test_the_memory_of_a_dispatching_function_is_looked_into_by_itself_alone(monkeypatch):
+    asked = []
+
+    class Memory(collections.UserDict):
+        def __setitem__(self, key, value):
+            asked.append(key)
+            super().__setitem__(key, value)
+
+    monkeypatch.setattr(weakref, "WeakKeyDictionary", Memory)
+
+    @functools.singledispatch
+    def scale(value):
+        return 2
+
+    def f(x, value):
+        return x * scale(value)
+
+    assert Captured(f)(x, [1]).tolist() == [2, 2] and asked == [list]
+
+
+def test_what_an_import_gives_that_is_no_module_is_asked_once(monkeypatch):
+    asked = []
+
+    class Meta(type):
+        def __getattribute__(cls, name):
+            if name == "factor":
+                asked.append(name)
+            return type.__getattribute__(cls, name)
+
+    monkeypatch.setitem(sys.modules, "no_module_at_all", Meta("no_module_at_all", (), {"factor": 3}))
+
+    def f(x):
+        from no_module_at_all import factor
+
+        return x * factor
+
+    assert Captured(f)(x).tolist() == [3, 3] and asked == ["factor"]

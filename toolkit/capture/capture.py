@@ -117,8 +117,8 @@ class Capture:
         tx = top_interpreter(trace, frame)
         try:
             value = self._run(trace, tx)
-            if value is None and _keeps_its_locals(frame.code):
-                raise SkipFrame("the graph breaks in a function that calls locals(), and its dict may keep more than variables")
+            if value is None:
+                _refuse_parts(frame.code)
             if value is None and not trace.graph.has_work():
                 return self._breaks_first(trace, frame)
             trace.check_lifetimes()
@@ -255,6 +255,10 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _keeps_its_locals(code: CodeType) -> bool:
-    """Up to 3.12 the dict that `locals()` gives is one for the whole call, and what is stored into it stays there."""
-    return VERSION < (3, 13) and "locals" in code.co_names
+def _refuse_parts(code: CodeType) -> None:
+    """Of a function that would see that it runs in parts. Up to 3.12 the dict that `locals()` gives is one for the whole call, and what
+    is stored into it stays there."""
+    if VERSION < (3, 13) and "locals" in code.co_names:
+        raise SkipFrame("the graph breaks in a function that calls locals(), and its dict may keep more than variables")
+    if "get_objects" in code.co_names:
+        raise SkipFrame("the graph breaks in a function that asks for all objects, and would see those of the compiler")

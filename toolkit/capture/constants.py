@@ -8,6 +8,8 @@ import struct
 import types
 from typing import Any
 
+from .words import module_of
+
 
 def same_constant(a: Any, b: Any) -> bool:
     """Same type and same value: NaN is NaN, -0.0 is not 0.0, 1 is not True; tuples, frozensets, slices and ranges go deep."""
@@ -65,7 +67,7 @@ def _text(value: Any, limit: int) -> str:
 
 def _is_settled(kind: type) -> bool:
     """A class of Python's or torch's own: its text runs nothing of the user's."""
-    return kind.__module__.partition(".")[0] in ("builtins", "torch", "types", "datetime", "decimal", "re")
+    return module_of(kind).partition(".")[0] in ("builtins", "torch", "types", "datetime", "decimal", "re")
 
 
 def _container(value: Any, limit: int) -> str:

@@ -131,7 +131,9 @@ _BOOKS = ("__abstractmethods__", "_abc_impl", "__weakref__")
 
 
 def _attributes(cls: type) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, value) for name, value in vars(cls).items() if type(name) is not str or name not in _BOOKS)
+    """Functions as the one weak reference that each has: who takes a method from a class may be the last to hold it."""
+    items = [(name, value) for name, value in vars(cls).items() if type(name) is not str or name not in _BOOKS]
+    return tuple((name, weakref.ref(value) if type(value) is FunctionType else value) for name, value in items)
 
 
 def _same_attributes(now: tuple[tuple[str, Any], ...], before: tuple[tuple[str, Any], ...]) -> bool:

@@ -7,6 +7,7 @@ The tree is walked in the order of `_cost`: cheap checks that fail often come fi
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -246,8 +247,10 @@ class Builder:
 
 def mortal(value: object) -> bool:
     """Whether a guard on this object's identity should let the object die: all that can be weakly referenced and is no fixture."""
-    if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
+    if isinstance(value, type | types.BuiltinFunctionType):
         return False
+    if isinstance(value, types.ModuleType):
+        return sys.modules.get(vars(value).get("__name__", "")) is not value
     try:
         weakref.ref(value)
     except TypeError:

@@ -65,6 +65,12 @@ def _text(body: Body, depths: dict[Instruction, int], i: Instruction) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
+def module_of(cls: type) -> str:
+    """Where it says it comes from, whatever its metaclass says."""
+    name = type.__dict__["__module__"].__get__(cls)
+    return name if isinstance(name, str) else ""
+
+
 def class_name(cls: type) -> str:
     """What Python's messages call a class: with its module if it is one of C, other than a built-in."""
     of_c = cls.__flags__ & _IMMUTABLE or not cls.__flags__ & _MADE_AT_RUN_TIME

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..bytecode import NULL_FIRST, call_slots
@@ -91,6 +92,8 @@ class CallOpcodes(Family):
     def IMPORT_FROM(self, i: Instruction) -> None:
         module = self.realize(self.stack[-1])
         real = module.real()
+        if not isinstance(real, ModuleType):
+            self.break_graph("import", f"{i.argval} is imported from a {type(real).__name__}, which sees what is asked of it")
         if not hasattr(real, i.argval):
             found = sys.modules.get(f"{real.__name__}.{i.argval}")
             if found is None:

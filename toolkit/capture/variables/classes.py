@@ -14,6 +14,7 @@ import torch
 from ..effects import DELETED
 from ..guards import GuardKind, Predicate
 from ..source import AttrSource, ConstSource, DictAttrSource, Source
+from ..words import module_of
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .containers import SequenceVariable, TupleVariable
 from .functions import BoundMethodVariable
@@ -321,7 +322,7 @@ def _is_one(tx: Interpreter, value: VariableTracker, cls: type) -> bool:
     check = getattr(type(cls), "__instancecheck__", None)
     if pretends(kind):
         tx.break_graph("unsupported-call", f"isinstance of {value.describe()}, whose class may be another than it says")
-    if isinstance(check, types.FunctionType) and not isinstance(cls, abc.ABCMeta) and not str(cls.__module__).startswith("torch"):
+    if isinstance(check, types.FunctionType) and not isinstance(cls, abc.ABCMeta) and not module_of(cls).startswith("torch"):
         method = BoundMethodVariable(tx.wrap_constant(check), tx.wrap_constant(cls))
         return tx.truth(tx.call(method, [value]))
     if getattr(cls, "_is_protocol", False):
@@ -365,7 +366,7 @@ def _is_subclass(tx: Interpreter, kind: type, cls: type) -> bool:
 
 def _is_settled(cls: type) -> bool:
     """A class of C or of the libraries that nobody registers with others."""
-    return bool(cls.__flags__ & IMMUTABLE) or cls.__module__.partition(".")[0] in ("torch", "collections", "typing", "numbers")
+    return bool(cls.__flags__ & IMMUTABLE) or module_of(cls).partition(".")[0] in ("torch", "collections", "typing", "numbers")
 
 
 def flat_classes(tx: Interpreter, classes: VariableTracker) -> list[type]:

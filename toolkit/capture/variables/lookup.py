@@ -95,6 +95,8 @@ def assume_class(tx: Interpreter, cls: type) -> None:
     refuse_own_equality(tx, cls)
     if cls in tx.trace.classes:
         return
+    if any(type(key) is not str for base in cls.__mro__ if not base.__flags__ & IMMUTABLE for key in vars(base)):
+        tx.break_graph("unsupported-object", f"{cls.__qualname__} has attributes whose names are no strings")
     tx.trace.classes.add(cls)
     if not any(base in _volatile for base in cls.__mro__):
         tx.trace.guards.add(Guard(GuardKind.CLASS_UNCHANGED, class_source(cls), ClassSpec.of(cls), tx.line()))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..guards import GuardKind
+from ..words import module_of
 from .base import Args, Kwargs, VariableTracker
 from .methods import builtin_attr
 
@@ -70,4 +71,4 @@ def wrap_opaque(tx: Interpreter, value: object, source: Source) -> VariableTrack
 
 def _is_enum_of_torch(value: object) -> bool:
     """A member of an enum that torch defines in C++: SDPBackend.MATH."""
-    return type(value).__module__.startswith("torch") and isinstance(getattr(type(value), "__members__", None), dict)
+    return module_of(type(value)).startswith("torch") and isinstance(getattr(type(value), "__members__", None), dict)

@@ -18,6 +18,7 @@ import random
 import sys
 import time
 import types
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,9 @@ def _dispatch(tx: Interpreter, function: Any, cls: VariableTracker) -> VariableT
     """`dispatch` of a functools.singledispatch function: it is asked again, for what is registered then."""
     tx.guard(GuardKind.ID_IS, function.source, function.fn)
     dispatch, kind = disabled(function.fn), cls.real()
+    cells = dict(zip(function.fn.__code__.co_freevars, function.fn.__closure__, strict=True))
+    if type(cells["dispatch_cache"].cell_contents) is not weakref.WeakKeyDictionary:
+        tx.break_graph("unsupported-call", f"{function.name}() keeps what it found in something of the user's")
     try:
         found = dispatch(kind)
     except Exception as error:

@@ -130,6 +130,8 @@ class UserObjectVariable(VariableTracker):
             space = own_dict(self.value)
             if space is None:
                 return None
+            if any(type(key) is not str for key in space):
+                tx.break_graph("unsupported-object", f"{self.describe()} has attributes whose names are no strings")
             if name not in space:
                 self.assume_lacks(tx, name)
                 return None
