@@ -223,3 +223,13 @@ def test_a_multiple_of_a_sum_is_recognised_multiplied_out():
     n, i, j = sympy.symbols("n i j", integer=True, nonnegative=True)
     assert index.split_by(i * n + i + j, n + 1) == (i, j)
     assert index.split_by(i * n + j, n + 1) == (0, i * n + j)
+
+
+def test_multiples_of_a_modulus_are_dropped_where_what_is_left_is_negative():
+    """The last rows first, of rows taken in turn from two tensors, one of which is made so itself: (4 - i // 2) % 2 is (-i // 2) % 2."""
+
+    def program(a, b, c):
+        inner = torch.stack([a, b], 1).flatten()
+        return torch.stack([inner, c], 1).flatten()[:9].flip(0)
+
+    agrees(program, r(3), r(3), r(6))

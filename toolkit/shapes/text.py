@@ -216,9 +216,9 @@ class _Printer:
         return self._divide(self.language.mod, *e.args)
 
     def modular(self, e: sympy.Expr) -> tuple[str, int]:
-        base, divisor, modulus = e.args  # (base // divisor) % modulus, all nonnegative
+        base, divisor, modulus = e.args  # (base // divisor) % modulus
         inner = self.text(base, QUOTIENT) if divisor == 1 else f"({self._divide(self.language.div, base, divisor)[0]})"
-        return self.language.mod(inner, self.text(modulus, POWER), True)
+        return self.language.mod(inner, self.text(modulus, POWER), not _may_be_negative(base))
 
     def _divide(self, how: Callable[[str, str, bool], tuple[str, int]], a: sympy.Expr, b: sympy.Expr) -> tuple[str, int]:
         plain = bool(a.is_nonnegative and b.is_positive)
@@ -254,6 +254,13 @@ class _Printer:
         return template.format(*(self.text(a, least) for a in e.args)), UNARY if "**" in template else ATOM
 
 
+def _may_be_negative(e: sympy.Expr) -> bool:
+    """A base of a modulus: multiples of the modulus may have been dropped from it, so 4 + (-i // 2) is left as -i // 2."""
+    if isinstance(e, sympy.Add | sympy.Mul):
+        return e.could_extract_minus_sign() or any(_may_be_negative(a) for a in e.args)
+    return _may_be_negative(e.args[0]) if isinstance(e, _FLOOR_DIV) else bool(e.is_negative)
+
+
 def _terms(e: sympy.Add) -> list[sympy.Expr]:
     """Symbols first, the constant last, and not a minus in front if there is a choice."""
     return sorted(e.args, key=lambda a: (a.is_number, a.could_extract_minus_sign(), str(a)))
@@ -269,6 +276,7 @@ def _named(*names: str) -> type:
     return Match("named", (), {})
 
 
+_FLOOR_DIV = _named("FloorDiv", "CleanDiv")
 _RULES: tuple[tuple[type, Callable[..., tuple[str, int]]], ...] = (
     (sympy.Symbol, _Printer.symbol),
     (sympy.Integer, _Printer.integer),
@@ -277,7 +285,7 @@ _RULES: tuple[tuple[type, Callable[..., tuple[str, int]]], ...] = (
     (sympy.Add, _Printer.add),
     (sympy.Mul, _Printer.mul),
     (sympy.Pow, _Printer.power),
-    (_named("FloorDiv", "CleanDiv"), _Printer.floor_div),
+    (_FLOOR_DIV, _Printer.floor_div),
     (_named("Mod", "PythonMod"), _Printer.modulo),
     (_named("ModularIndexing"), _Printer.modular),
     (sympy.core.relational.Relational, _Printer.relation),
