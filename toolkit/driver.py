@@ -167,6 +167,9 @@ class Pipeline:
             return self.backend(gm, example_inputs)
         if self.backend == "eager":
             return gm.forward
+        if gm.meta.get("as_captured"):
+            emit(FellBack(op="the whole graph", reason=gm.meta["as_captured"]))
+            return gm.forward
         with stage("aot"), opts.using(self.options):
             try:
                 return self.compile_apart(gm) if has_regions(gm) else self.compile_part(gm, example_inputs)

@@ -336,8 +336,11 @@ def bind_training(
     finish = finisher(plan)
 
     def call(*inputs: Any) -> list[Any]:
+        given = list(inputs)
+        for i in joint.apart:
+            given[i] = given[i].detach()
         with torch.enable_grad():
-            values = _Boundary.apply(training, *inputs)
+            values = _Boundary.apply(training, *given)
         return finish(inputs, values)
 
     return call

@@ -41,6 +41,7 @@ class Joint:
     tangents: list[int] = field(default_factory=list)  # which values have tangents, in placeholder order
     incoming: list[torch.Tensor] = field(default_factory=list)  # the fake tangents
     wanted: list[int] = field(default_factory=list)  # which inputs' gradients are returned, in order
+    apart: list[int] = field(default_factory=list)  # inputs that require gradients and that none reaches
 
     @property
     def training(self) -> bool:
@@ -254,6 +255,10 @@ def _backward(
         grads = torch.autograd.grad(outputs, [i.primal for i in wanted], tangents, allow_unused=True)
         if as_inputs:
             grads = tuple(_laid_out_as(g, i.fake) for g, i in zip(grads, wanted, strict=True))
+        if any(g is not None for g in grads):  # an input that gradients do not reach has no part in backward, nor what it was computed from
+            joint.wanted = [i.index for i, g in zip(wanted, grads, strict=True) if g is not None]
+            joint.apart = [i.index for i, g in zip(wanted, grads, strict=True) if g is None]
+            grads = tuple(g for g in grads if g is not None)
         found = [None if g is None else recorder.node_of(unwrapped(g)) for g in grads]
         if any(recorder.node_of(unwrapped(w)) is not was for w, was in zip(visible, before, strict=True)):
             raise CannotTrace("backward writes into an input or an output of the graph")

@@ -139,6 +139,7 @@ class BreakGraph(Exception):
         self.step: int | None = None  # of the top frame, where it was raised
         self.lines: tuple[UserLine, ...] = ()
         self.columns = (0, 0)
+        self.as_captured = ""  # why the graph before must run as it was captured: autograd is asked about what happens inside
         self.told_below = False  # a callee that was inlined here will be captured on its own and break there
         self.id, self.reason, self.hint = id, reason, hint or self.kind.hint
         super().__init__(f"[{id}] {reason}")

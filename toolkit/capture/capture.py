@@ -135,9 +135,10 @@ class Capture:
         except BreakGraph as broken:
             trace.locate(broken)
             raise
-        if value is None:
-            self._tell_break(frame, trace.record.breaks[tx.steps])
-        compiled = self._compile(trace, frame, ending)
+        broken = trace.record.breaks[tx.steps] if value is None else None
+        if broken is not None:
+            self._tell_break(frame, broken)
+        compiled = self._compile(trace, frame, ending, broken.as_captured if broken is not None else "")
         trace.object_guards()
         trace.function_guards()
         trace.shape_guards()
@@ -188,12 +189,12 @@ class Capture:
 
     # -- after the trace ------------------------------------------------------------------------------------------------------
 
-    def _compile(self, trace: Trace, frame: FrameView, ending: Ending) -> Compiled | None:
+    def _compile(self, trace: Trace, frame: FrameView, ending: Ending, as_captured: str) -> Compiled | None:
         graph = trace.graph
         if not graph.operations():
             ending.out.outputs or graph.inputs.clear()
         gm = graph.finish(ending.out.outputs)
-        gm.meta["function"] = frame.code.co_qualname
+        gm.meta["function"], gm.meta["as_captured"] = frame.code.co_qualname, as_captured
         count = graph.operations()
         if not count and not ending.out.outputs:
             return None

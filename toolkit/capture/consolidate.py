@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from .assumptions import Guard, GuardKind
+from .assumptions import Guard, GuardKind, OverlapSpec
 from .guards import GuardSet
 from .modules import TABLES, ModuleSpec, NamesSpec
 from .source import (
@@ -290,9 +290,8 @@ class Consolidation:
             expected = self.rebase(expected)
         elif isinstance(expected, tuple) and expected and all(isinstance(e, Source) for e in expected):
             expected = tuple(self._held_or_rebased(e) for e in expected)
-        elif dataclasses.is_dataclass(expected) and hasattr(expected, "sources"):
-            sources = tuple(self._held_or_rebased(e) for e in expected.sources)
-            expected = dataclasses.replace(expected, sources=sources)  # type: ignore[type-var]
+        elif type(expected) is OverlapSpec:
+            expected = dataclasses.replace(expected, sources=tuple(self._held_or_rebased(e) for e in expected.sources))
         return dataclasses.replace(guard, source=self._held_or_rebased(guard.source), expected=expected)
 
     def _held_or_rebased(self, source: Source) -> Source:

@@ -132,7 +132,9 @@ class Operations:
         from .variables.user_defined import UserObjectVariable
 
         objects = [v for v in operands if isinstance(v, UserObjectVariable)]
-        if not objects or any(v.base is not None for v in objects) or not all(v.is_constant() or v in objects for v in operands):
+        if not objects or any(v.base is not None for v in objects):
+            return
+        if not all(v.is_constant() or v in objects or v.python_type() in (int, float) for v in operands):
             return
         kinds = " and ".join(f"'{class_name(v.python_type())}'" for v in operands)
         if name in COMPARE:
@@ -277,6 +279,7 @@ _BINARY_SYMBOLS = {
 SYMBOLS = {
     **_BINARY_SYMBOLS,
     **{"i" + name.strip("_"): symbol.split()[0] + "=" for name, symbol in _BINARY_SYMBOLS.items()},
+    "divmod": "divmod()",
     "neg": "-",
     "pos": "+",
     "invert": "~",

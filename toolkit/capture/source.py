@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
+from types import FunctionType
 from typing import Any
 
 from .resume import OWN
@@ -213,6 +214,11 @@ class DictAttrSource(Part):
 
 
 @dataclass(frozen=True)
+class PastDictAttrSource(DictAttrSource):
+    """The same of a class with a `__getattribute__` of its own, which compiled code, too, reads past."""
+
+
+@dataclass(frozen=True)
 class InstanceDictSource(Part):
     """`base.__dict__` as an object, for guards on its keys (LACKS: a class attribute is not shadowed)."""
 
@@ -241,6 +247,11 @@ class ModuleTableSource(Part):
 
     def steps(self) -> tuple[Step, ...]:
         return (("dict_attr", self.table), ("item", self.name))
+
+
+@dataclass(frozen=True)
+class PastTableSource(ModuleTableSource):
+    """As PastDictAttrSource."""
 
 
 @dataclass(frozen=True)
@@ -278,6 +289,11 @@ class TupleItemSource(Part):
 
 
 @dataclass(frozen=True)
+class PastItemSource(TupleItemSource):
+    """The same of a class with a `__getitem__` of its own, which compiled code, too, reads past."""
+
+
+@dataclass(frozen=True)
 class DictKeySource(Part):
     """The `index`-th key of a dict, in its order."""
 
@@ -308,6 +324,21 @@ class WeakrefSource(Part):
 
     def steps(self) -> tuple[Step, ...]:
         return (("weakref", None),)
+
+
+def item_source(base: Source, index: int, kind: type) -> TupleItemSource:
+    """An item of a list or tuple of that class."""
+    return (PastItemSource if isinstance(kind.__getitem__, FunctionType) else TupleItemSource)(base, index)  # type: ignore[attr-defined]
+
+
+def instance_source(base: Source, name: str, cls: type) -> DictAttrSource:
+    """What an instance of `cls` has in its `__dict__`."""
+    return (PastDictAttrSource if isinstance(cls.__getattribute__, FunctionType) else DictAttrSource)(base, name)
+
+
+def table_source(base: Source, table: str, name: str, cls: type) -> ModuleTableSource:
+    """What a module of class `cls` has in one of its tables."""
+    return (PastTableSource if isinstance(cls.__getattribute__, FunctionType) else ModuleTableSource)(base, table, name)
 
 
 # -- parts of functions and methods ------------------------------------------------------------------------------------

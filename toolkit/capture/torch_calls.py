@@ -96,8 +96,6 @@ BREAKS: dict[Any, tuple[str, str]] = {
     torch.cuda.manual_seed: (_STATE, "torch.cuda.manual_seed() sets the random state"),
     torch.cuda.manual_seed_all: (_STATE, "torch.cuda.manual_seed_all() sets the random state"),
     torch.from_numpy: ("numpy", "torch.from_numpy() makes a tensor of an array"),
-    torch.autograd.grad: ("backward", "torch.autograd.grad() is called"),
-    torch.autograd.backward: ("backward", "torch.autograd.backward() is called"),
     torch.save: ("unsupported-call", "torch.save() writes a file"),
     torch.load: ("unsupported-call", "torch.load() reads a file"),
     torch.set_flush_denormal: ("side-effect", "torch.set_flush_denormal() changes the state of torch"),

@@ -29,6 +29,7 @@ from .skipfiles import CAPTURED, verdict
 from .source import ConstSource, SizeSource, Source, StrideSource
 from .state import TorchState
 from .variables.arrays import KnownArrays
+from .words import in_class
 
 if TYPE_CHECKING:
     from .hook import FrameView
@@ -61,7 +62,7 @@ def acts_at_its_end(value: object) -> bool:
     """Does code of the user's run when the object dies: a finalizer, what a generator's `try` and `with` blocks end with, the callback of a
     weak reference? (Torch and Python themselves have such references to tensors, classes and functions.)"""
     kind = type(value)
-    if issubclass(kind, (GeneratorType, CoroutineType)) or hasattr(kind, "__del__"):
+    if issubclass(kind, (GeneratorType, CoroutineType)) or in_class(kind, "__del__") is not None:
         return True
     if not kind.__weakrefoffset__ or issubclass(kind, (torch.Tensor, torch.nn.Module, type, FunctionType)):
         return False

@@ -4,6 +4,7 @@ a class. No torch."""
 from __future__ import annotations
 
 import linecache
+from typing import Any
 
 from .bytecode import ENDS, Body, Instruction, stack_effect
 from .operands import operand_count
@@ -69,6 +70,11 @@ def module_of(cls: type) -> str:
     """Where it says it comes from, whatever its metaclass says."""
     name = type.__dict__["__module__"].__get__(cls)
     return name if isinstance(name, str) else ""
+
+
+def in_class(kind: type, name: str) -> Any:
+    """What `kind` or a base of it has under that name, unbound; None: nothing. No `__getattr__` of a metaclass is asked."""
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
 
 
 def class_name(cls: type) -> str:

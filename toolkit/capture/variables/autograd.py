@@ -1,4 +1,4 @@
-"""torch.autograd.Function and torch.utils.checkpoint.
+"""torch.autograd.Function, torch.autograd.grad and torch.utils.checkpoint.
 
 A Function is one node of the graph, its `apply`: the next stage runs its `forward` and `backward` on the values it traces with. So
 they must compute from their arguments alone; numbers they read from globals and closures are guarded, other state breaks the graph.
@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.utils.checkpoint
 
+from .. import torch_calls
+from ..breaks import BreakGraph
 from ..source import ConstSource, FunctionClosureSource, foreign_global
-from .base import VariableTracker
+from .base import Args, Kwargs, VariableTracker
 from .functions import ATOMS
 from .lookup import assume_class
 from .rules import rule
+from .tensor import TensorVariable
+from .tensor_methods import METHODS
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -85,6 +89,28 @@ def _outside_values(function: types.FunctionType) -> Iterator[tuple[Any, Source]
     held = ConstSource(function, function.__qualname__)
     for at, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)):
         yield cell.cell_contents, FunctionClosureSource(held, at, name)
+
+
+def _derivatives(name: str, place: int) -> torch_calls.Rule:
+    """Of tensors that this graph computes, autograd can tell only if it runs as it was captured."""
+
+    def rule(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        given = kwargs.get("inputs") or (args[place] if len(args) > place else None)
+        broken = BreakGraph("backward", f"{name}() is called")
+        if given is not None and any(_computed(v) for v in ([given] if isinstance(given, TensorVariable) else tx.unpack(given))):
+            broken.as_captured = f"{name}() is asked for derivatives by a tensor that the graph computes"
+        raise broken
+
+    return rule
+
+
+def _computed(value: VariableTracker) -> bool:
+    return isinstance(value, TensorVariable) and value.source is None and value.example.requires_grad
+
+
+torch_calls.RULES[torch.autograd.grad] = _derivatives("torch.autograd.grad", 1)
+torch_calls.RULES[torch.autograd.backward] = _derivatives("torch.autograd.backward", 4)
+METHODS["backward"] = lambda tx, tensor, *args, **kwargs: _derivatives(".backward", 4)(tx, [tensor, *args], kwargs)
 
 
 @rule(torch.utils.checkpoint.checkpoint)

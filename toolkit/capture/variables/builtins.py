@@ -15,6 +15,7 @@ import torch
 from ..breaks import Observed
 from ..guards import GuardKind
 from ..source import AttrSource, ConstSource, Source
+from ..words import in_class
 from .base import Args, Kwargs, VariableTracker
 from .classes import is_instance, is_subclass
 from .containers import ListVariable, RangeVariable, SequenceVariable, TupleVariable, sorted_values
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     from ..rebuild import Rebuilder
 
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
-KINDS = (types.BuiltinFunctionType, types.MethodWrapperType, *DESCRIPTORS, operator.itemgetter, operator.attrgetter, operator.methodcaller)
+KINDS = (
+    *(types.BuiltinFunctionType, types.MethodWrapperType, *DESCRIPTORS, types.GetSetDescriptorType),
+    *(operator.itemgetter, operator.attrgetter, operator.methodcaller),
+)
 
 PURE.update(
     (
@@ -112,6 +116,13 @@ class BuiltinVariable(VariableTracker):
         name = getattr(self.function, "__qualname__", str(self.function))
         return tx.break_graph("unsupported-call", f"the built-in {name} is called")
 
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """`torch.Tensor.shape.__get__(x)` is `x.shape`, if that is what x finds under this name."""
+        owner = tx.realize(args[0]) if args and name == "__get__" and isinstance(self.function, types.GetSetDescriptorType) else None
+        if owner is None or in_class(owner.python_type(), self.function.__name__) is not self.function:
+            return super().call_method(tx, name, args, kwargs)
+        return tx.get_attr(owner, self.function.__name__)
+
     def rebuild(self, out: Rebuilder) -> None:
         out.load_object(self.function)
 
@@ -182,6 +193,8 @@ def _hash(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
         return tx.call(method, []) if method is not None else tx.break_graph("unsupported-call", f"hash() of {value.describe()}")
     if value.is_constant():
         return tx.fold(hash, value.constant())
+    if isinstance(value, TupleVariable) and (hashed := fold_if_constant(tx, hash, [TupleVariable(value.items)], {})) is not None:
+        return hashed
     value.key(tx)  # raises the traced TypeError for what cannot be hashed
     return tx.break_graph("unsupported-call", f"hash() of {value.describe()}")
 
@@ -338,8 +351,10 @@ def _is_tensor(value: VariableTracker) -> bool:
 
 @rule(divmod)
 def _divmod(tx: Interpreter, a: VariableTracker, b: VariableTracker) -> VariableTracker | None:
-    if (a.is_constant() and b.is_constant()) or isinstance(a, UserObjectVariable):
+    if a.is_constant() and b.is_constant():
         return None
+    if isinstance(a, UserObjectVariable) or isinstance(b, UserObjectVariable):
+        return tx.binary(divmod, a, b)
     return TupleVariable([tx.binary(operator.floordiv, a, b), tx.binary(operator.mod, a, b)])
 
 

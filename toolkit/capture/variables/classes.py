@@ -14,11 +14,12 @@ import torch
 from ..effects import DELETED
 from ..guards import GuardKind, Predicate
 from ..source import AttrSource, ConstSource, DictAttrSource, Source
-from ..words import module_of
+from ..words import in_class, module_of
 from .base import Args, Kwargs, NotConstant, VariableTracker
+from .class_dict import ClassDictVariable
 from .containers import SequenceVariable, TupleVariable
 from .functions import BoundMethodVariable
-from .lookup import IMMUTABLE, assume_bases, bind_to, class_source, find, note_volatile, refuse_own_equality
+from .lookup import IMMUTABLE, assume_bases, assume_class, bind_to, class_source, find, note_volatile, refuse_own_equality
 from .wrap import pretends
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ class ClassVariable(VariableTracker):
         return _DTYPES[self.cls] if self.cls in _DTYPES else super().proxy(tx)
 
     def truth(self, tx: Interpreter) -> bool:
+        answer = self._of_meta(tx, "__bool__") or self._of_meta(tx, "__len__")
+        if answer is not None:
+            return tx.truth(answer)
         return True if _inherits(type(self.cls), "__bool__", type) else bool(self.cls)
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
@@ -62,6 +66,9 @@ class ClassVariable(VariableTracker):
             return _CLASS_FACTS[name](tx, self.cls)
         if isinstance(self.cls, enum.EnumMeta) and name in self.cls.__members__:
             return tx.wrap_constant(self.cls.__members__[name])
+        if isinstance(self.cls, enum.EnumMeta) and name == "__members__":
+            members = self.cls.__members__
+            return tx.wrap(members, ConstSource(members, f"{self.describe()}.__members__"))
         found = find(tx, self.cls, name)
         if found is not None:
             return bind_to(tx, found, None, self)
@@ -112,9 +119,10 @@ class ClassVariable(VariableTracker):
 
     def _user_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker | None:
         """By a `__getitem__` of the metaclass, or a `__class_getitem__`, that somebody wrote in Python."""
-        of_meta = getattr(type(self.cls), "__getitem__", None)
-        if isinstance(of_meta, types.FunctionType):
-            return tx.call(BoundMethodVariable(tx.wrap_constant(of_meta), self), [key])
+        found = self._of_meta(tx, "__getitem__", key)
+        if found is not None:
+            return found
+        of_meta = in_class(type(self.cls), "__getitem__")
         own = getattr(self.cls, "__class_getitem__", None)
         function = getattr(own, "__func__", own)
         if of_meta is None and isinstance(function, types.FunctionType) and function.__module__ != "typing":
@@ -126,14 +134,29 @@ class ClassVariable(VariableTracker):
 
         if isinstance(self.cls, enum.EnumMeta):
             return ItemsIteratorVariable([tx.wrap_constant(member) for member in self.cls], types.GeneratorType)
-        return super().iterate(tx)
+        found = self._of_meta(tx, "__iter__")
+        return found if found is not None else super().iterate(tx)
 
     def length(self, tx: Interpreter) -> int | VariableTracker:
-        return len(self.cls) if isinstance(self.cls, enum.EnumMeta) else super().length(tx)
+        if isinstance(self.cls, enum.EnumMeta):
+            return len(self.cls)
+        found = self._of_meta(tx, "__len__")
+        return found if found is not None else super().length(tx)
+
+    def _of_meta(self, tx: Interpreter, name: str, *args: VariableTracker) -> VariableTracker | None:
+        """The answer of a special method that the metaclass has in Python."""
+        method = in_class(type(self.cls), name)
+        if not isinstance(method, types.FunctionType):
+            return None
+        assume_class(tx, type(self.cls))
+        return tx.realize(tx.call(BoundMethodVariable(tx.wrap_constant(method), self), list(args)))
 
     def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
         if isinstance(self.cls, enum.EnumMeta) and item.is_constant():
             return tx.fold(lambda: item.constant() in self.cls)
+        found = self._of_meta(tx, "__contains__", item)
+        if found is not None:
+            return tx.wrap_constant(tx.truth(found))
         return tx.break_graph("unsupported-operator", f"membership in {self.describe()} is asked")
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -185,7 +208,7 @@ def _class_tuple(tx: Interpreter, classes: tuple[type, ...]) -> VariableTracker:
 
 
 def _class_dict(tx: Interpreter, cls: type) -> VariableTracker:
-    return tx.break_graph("unsupported-attribute", f"__dict__ of class {cls.__qualname__} is read")
+    return ClassDictVariable(tx.wrap_constant(cls), cls)
 
 
 def _annotations(tx: Interpreter, cls: type) -> VariableTracker:

@@ -14,6 +14,7 @@ from .. import _frame
 from ..breaks import BreakGraph
 from ..guards import GuardKind
 from ..source import AttrSource
+from ..words import in_class
 from .base import Args, Kwargs, VariableTracker
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def inner(value: object) -> str:
     """The attribute of a compiled function or module that holds what it stands for; "" for anything else."""
     if isinstance(value, _frame.Hooked):
         return "__wrapped__"
-    return ORIGINAL if hasattr(type(value), "_fuselab_call") else ""
+    return ORIGINAL if in_class(type(value), "_fuselab_call") is not None else ""
 
 
 def wrap_compiled(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:

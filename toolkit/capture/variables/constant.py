@@ -5,6 +5,7 @@ Operations on them run at once (`tx.fold`), so that a trace computes with them a
 
 from __future__ import annotations
 
+import operator
 import types
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
@@ -110,9 +111,11 @@ class ConstantVariable(VariableTracker):
         return tx.fold(op, self.value, shown(tx, other))
 
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
-        if not key.is_constant():
+        from .slices import index_of
+
+        if not key.is_constant() and not isinstance(self.value, (str, bytes)):
             return super().get_item(tx, key)
-        return tx.fold(lambda: self.value[key.constant()])
+        return tx.fold(operator.getitem, self.value, index_of(tx, key))
 
     def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
         if not item.is_constant():

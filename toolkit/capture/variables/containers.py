@@ -6,6 +6,7 @@ import collections
 import functools
 import operator
 import sys
+import types
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,8 @@ import torch
 
 from ..breaks import Observed
 from ..guards import GuardKind
-from ..source import TupleItemSource
-from ..words import class_name
+from ..source import item_source
+from ..words import class_name, in_class
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from .constant import ConstantVariable, all_constant, constant_variable
 from .methods import builtin_attr, by_rule
@@ -140,7 +141,8 @@ class SequenceVariable(VariableTracker):
                 return tx.wrap_constant(n)
         if self.kind is list and not value.is_constant():
             tx.break_graph("unsupported-call", f"{value.describe()} is not in the list whose index() is called")
-        text = f"{value.constant()!r} is not in list" if self.kind is list else "tuple.index(x): x not in tuple"
+        of_list = issubclass(self.kind, (list, collections.deque))
+        text = f"{value.constant()!r} is not in {self.kind.__name__}" if of_list else "tuple.index(x): x not in tuple"
         return tx.raise_error(ValueError, text)
 
     def _refuse_changes(self, tx: Interpreter, count: int) -> None:
@@ -397,9 +399,9 @@ class TupleVariable(SequenceVariable):
 
     def fields(self) -> tuple[str, ...]:
         """Names of the items, of a named tuple or a struct sequence."""
-        if hasattr(self.kind, "_fields"):
+        if in_class(self.kind, "_fields") is not None:
             return self.kind._fields
-        return tuple(n for n in self.kind.__match_args__) if hasattr(self.kind, "n_fields") else ()
+        return tuple(n for n in self.kind.__match_args__) if in_class(self.kind, "n_fields") is not None else ()
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         fields = self.fields()
@@ -407,7 +409,7 @@ class TupleVariable(SequenceVariable):
             return self.item(tx, fields.index(name))
         if self.kind not in (tuple, torch.Size) and name in ("_fields", "__match_args__") and hasattr(self.kind, name):
             return tx.wrap_constant(getattr(self.kind, name))
-        if hasattr(self.kind, "_fields") and name not in dir(tuple) and not hasattr(self, f"method_{name.strip('_')}"):
+        if in_class(self.kind, "_fields") is not None and name not in dir(tuple) and not hasattr(self, f"method_{name.strip('_')}"):
             from .user_defined import class_attribute
 
             return class_attribute(tx, self, self.kind, name)
@@ -415,10 +417,10 @@ class TupleVariable(SequenceVariable):
 
     def _is_field(self, tx: Interpreter, name: str) -> bool:
         """Did nobody put something else into the class under that name?"""
-        from .lookup import find
+        from .lookup import FIELD, find
 
-        found = find(tx, self.kind, name) if hasattr(self.kind, "_fields") else None
-        return found is None or isinstance(found.raw, _FIELD)
+        found = find(tx, self.kind, name) if in_class(self.kind, "_fields") is not None else None
+        return found is None or isinstance(found.raw, FIELD)
 
     def method_asdict(self, tx: Interpreter) -> VariableTracker:
         from .dicts import DictVariable
@@ -451,12 +453,9 @@ class TupleVariable(SequenceVariable):
             out.emit.call(1)
 
 
-_FIELD = type(collections.namedtuple("One", "field").field)
-
-
 def _maker(kind: type) -> Callable[[tuple[Any, ...]], Any]:
     """A function of the tuple of items; without running a `__new__` of the user's."""
-    if kind is torch.Size or not hasattr(kind, "_fields"):
+    if kind is torch.Size or in_class(kind, "_fields") is None:
         return kind
     return lambda items: tuple.__new__(kind, items)
 
@@ -547,11 +546,18 @@ def wrap_sequence(tx: Interpreter, value: object, source: Source) -> VariableTra
 def _read(trace: Trace, value: Sequence[Any], source: Source) -> list[VariableTracker]:
     """The items of a list or tuple that existed before; not looked at yet themselves."""
     trace.guard(GuardKind.LENGTH_IS, source, len(value))
-    return [LazyVariable(v, TupleItemSource(source, n)) for n, v in enumerate(value)]
+    return [LazyVariable(v, item_source(source, n, type(value))) for n, v in enumerate(value)]
 
 
 def is_tuple_kind(kind: type) -> bool:
     """Tuples whose instances hold nothing but their items."""
-    if kind is tuple or kind is torch.Size or (hasattr(kind, "n_fields") and issubclass(kind, tuple)):
+    if kind is tuple or kind is torch.Size or (issubclass(kind, tuple) and in_class(kind, "n_fields") is not None):
         return True
-    return issubclass(kind, tuple) and hasattr(kind, "_fields") and not getattr(kind, "__dictoffset__", 0)
+    named = issubclass(kind, tuple) and in_class(kind, "_fields") is not None and not kind.__dictoffset__
+    return named and not any(isinstance(in_class(kind, name), types.FunctionType) for name in _OF_TUPLES)
+
+
+_OF_TUPLES = (
+    *("__getattribute__", "__getattr__", "__str__", "__format__", "__bool__", "__radd__"),
+    *(name for name in vars(tuple) if name not in ("__new__", "__repr__", "__getnewargs__", "__doc__")),
+)

@@ -108,6 +108,9 @@ class DictVariable(Hashed):
         tx.effects.change(self)
 
     def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        if op is operator.ior and not isinstance(other, DictVariable):
+            self.method_update(tx, other)
+            return self
         if not isinstance(other, DictVariable) or op not in (operator.or_, operator.ior):
             return None
         kind = other if self.kind is dict else self  # the right operand of a kind of its own decides

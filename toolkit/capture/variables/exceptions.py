@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..breaks import BreakGraph
 from ..guards import GuardKind
-from ..source import AttrSource, DictAttrSource
+from ..source import AttrSource, instance_source
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
 from .methods import BuiltinMethodVariable
 from .rules import ask
@@ -274,7 +274,7 @@ def wrap_exception(tx: Interpreter, value: object, source: Source) -> VariableTr
         return None
     tx.guard(GuardKind.TYPE_IS, source, type(value))
     args = tx.wrap(value.args, AttrSource(source, "args")).unpack_lazy(tx)
-    attrs = {n: LazyVariable(v, DictAttrSource(source, n)) for n, v in vars(value).items()}
+    attrs = {n: LazyVariable(v, instance_source(source, n, type(value))) for n, v in vars(value).items()}
     return ExceptionVariable(type(value), args, attrs, source, value)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from ..guards import GuardKind, Predicate
-from ..source import AttrSource, CallSource, ConstSource, Source, TupleItemSource
+from ..source import AttrSource, CallSource, ConstSource, Source, TupleItemSource, item_source
 from .base import LazyVariable, VariableTracker
 from .constant import constant_variable
 from .containers import ListVariable, TupleVariable
@@ -82,7 +82,7 @@ def wrap_base(tx: Interpreter, value: Any, source: Source) -> VariableTracker | 
         return _wrap_base_dict(tx, value, source, kind)
     if kind in (list, tuple):
         tx.guard(GuardKind.LENGTH_IS, CallSource(source, _plain(kind), kind.__name__), kind.__len__(value))
-        items = [LazyVariable(v, TupleItemSource(source, n)) for n, v in enumerate(kind.__iter__(value))]
+        items = [LazyVariable(v, item_source(source, n, type(value))) for n, v in enumerate(kind.__iter__(value))]
         return ListVariable(items, source) if kind is list else TupleVariable(items)
     if kind in (str, int, float, complex, bytes):
         tx.guard(GuardKind.CONSTANT_EQUALS, CallSource(source, _plain(kind), kind.__name__), _plain(kind)(value))

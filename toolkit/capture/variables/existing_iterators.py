@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ..guards import GuardKind, Predicate
 from ..source import CallSource, Source
 from .base import VariableTracker
-from .iterators import EnumerateVariable, IteratorVariable, ZipVariable, stop
+from .iterators import EnumerateVariable, FilterVariable, IteratorVariable, MapVariable, ZipVariable, stop
+from .rules import none_given
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
@@ -21,6 +22,7 @@ _INDEXED = (
     *(type(iter(c)) for c in ([], (), range(0), {}, {}.values(), {}.items(), "", "\u00e9", set())),
     type(reversed([])),
 )
+_NESTING = (enumerate, zip, map, filter)
 
 
 class ToCome:
@@ -89,7 +91,7 @@ def _part(index: int) -> Callable[[Any], Any]:
 
 
 def wrap_iterator(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
-    """Handler: iterators of containers, enumerate and zip."""
+    """Handler: iterators of containers, enumerate, zip, map and filter."""
     if type(value) in _INDEXED:
         try:
             ToCome(value)
@@ -97,7 +99,7 @@ def wrap_iterator(tx: Interpreter, value: object, source: Source) -> VariableTra
             return None
         tx.guard(GuardKind.TYPE_IS, source, type(value))
         return ExistingIteratorVariable(value, source)
-    if type(value) in (enumerate, zip):
+    if type(value) in _NESTING:
         return _wrap_outer(tx, value, source)
     return None
 
@@ -105,10 +107,19 @@ def wrap_iterator(tx: Interpreter, value: object, source: Source) -> VariableTra
 def _wrap_outer(tx: Interpreter, value: Any, source: Source) -> VariableTracker | None:
     tx.guard(GuardKind.TYPE_IS, source, type(value))
     state = value.__reduce__()
-    if len(state) > 2 or not all(type(part) in (*_INDEXED, enumerate, zip, int) for part in state[1]):
+    first = type(value) in (map, filter)  # the function
+    if len(state) > 2 or not all(type(part) in (*_INDEXED, *_NESTING, int) for part in state[1][first:]):
         return None  # strict zip, or over iterators that cannot be read ahead
     parts = [tx.wrap(part, CallSource(source, _part(i), f"part {i} of ")) for i, part in enumerate(state[1])]
-    for part in parts:
+    for part in parts[first:]:
         if isinstance(part, IteratorVariable):
             part.inner = True
-    return EnumerateVariable(parts[0], parts[1], source) if type(value) is enumerate else ZipVariable(parts, source=source)
+    return _OUTER[type(value)](parts, source)
+
+
+_OUTER: dict[type, Callable[[list[VariableTracker], Source], VariableTracker]] = {
+    enumerate: lambda parts, source: EnumerateVariable(parts[0], parts[1], source),
+    zip: lambda parts, source: ZipVariable(parts, source=source),
+    map: lambda parts, source: MapVariable(parts[0], parts[1:], source),
+    filter: lambda parts, source: FilterVariable(None if none_given(parts[0]) else parts[0], parts[1], source=source),
+}

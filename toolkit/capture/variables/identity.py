@@ -27,7 +27,7 @@ class Identity:
 
 
 class IdVariable(VariableTracker):
-    """The id of an object that the trace made: equal to itself, and to no number known before."""
+    """The id of an object of the trace: equal to itself, and to no number known before if the trace made it."""
 
     def __init__(self, of: VariableTracker) -> None:
         super().__init__()
@@ -43,11 +43,13 @@ class IdVariable(VariableTracker):
         return True
 
     def key(self, tx: Interpreter) -> Hashable:
-        return Identity(self.of)
+        return Identity(self.of) if self.of.source is None else super().key(tx)
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
-        if op not in ("==", "!=") or not (isinstance(other, IdVariable) or other.is_constant()):
+        if op not in ("==", "!="):
             return None
+        if self.of.source is not None and not isinstance(other, IdVariable):
+            return tx.break_graph("unsupported-operator", f"{self.describe()} is compared with a number")
         same = isinstance(other, IdVariable) and tx.is_same(self.of, other.of)
         return tx.wrap_constant(same == (op == "=="))
 
@@ -67,6 +69,8 @@ def _id(tx: Interpreter, value: VariableTracker) -> VariableTracker:
     if value.source is None and (value.mutable or isinstance(value.python_type(), type(torch.Tensor))):
         return IdVariable(value)
     real = _existing(tx, value)
+    if real is None and value.source is not None and isinstance(value.python_type(), type(torch.Tensor)):
+        return IdVariable(value)
     if real is None or (tx.effects.known(real) is not value and not isinstance(value, BuiltinVariable)):
         return tx.break_graph("unsupported-call", f"id() of {value.describe()}")
     if value.source is not None and not isinstance(value.source, ConstSource):

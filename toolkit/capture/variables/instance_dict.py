@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..effects import DELETED
 from ..guards import GuardKind
-from ..source import DictAttrSource, InstanceDictSource
+from ..source import InstanceDictSource, instance_source
 from .base import Args, Kwargs, LazyVariable, VariableTracker
 from .dicts import DictVariable
 from .object_memory import has_slot, own_dict
@@ -123,7 +123,7 @@ class InstanceDictVariable(LiveDictVariable):
         self.entries = {n: (tx.wrap_constant(n), owner.own(tx, n) or self._lazy(n)) for n in names if not has_slot(owner.cls, n)}
 
     def _lazy(self, name: str) -> VariableTracker:
-        return LazyVariable(self.owner.value.__dict__[name], DictAttrSource(self.owner.source, name))
+        return LazyVariable(self.owner.value.__dict__[name], instance_source(self.owner.source, name, self.owner.cls))
 
     def own(self, tx: Interpreter, name: str) -> VariableTracker | None:
         return self.owner.own(tx, name)  # type: ignore[no-any-return]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..words import in_class
 from .base import Args, Kwargs, VariableTracker
 from .containers import ListVariable, TupleVariable, is_tuple_kind
 from .dicts import DictVariable, FrozenSetVariable, SetVariable
@@ -79,7 +80,7 @@ def new_object(tx: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variab
     """As `__new__` of the built-in type that `cls` derives from."""
     if not isinstance(cls, type):
         tx.break_graph("unsupported-call", f"__new__ is called for {type(cls).__name__}, which is no class")
-    if hasattr(cls, "__del__"):
+    if in_class(cls, "__del__") is not None:
         tx.break_graph("side-effect", f"a {cls.__name__} is made, which has a finalizer")
     if issubclass(cls, BaseException):
         return _new_exception(tx, cls, args, kwargs)

@@ -310,8 +310,10 @@ class FilterVariable(IteratorVariable):
 
     kind = filter
 
-    def __init__(self, function: VariableTracker | None, iterator: VariableTracker, keep: bool = True) -> None:
-        super().__init__()
+    def __init__(
+        self, function: VariableTracker | None, iterator: VariableTracker, keep: bool = True, source: Source | None = None
+    ) -> None:
+        super().__init__(source)
         self.function, self.iterator, self.keep = function, iterator, keep
         self.kind = filter if keep else itertools.filterfalse
 

@@ -6,6 +6,7 @@ run (`volatile`) is guarded attribute by attribute instead.
 
 from __future__ import annotations
 
+import collections
 import functools
 import types
 import weakref
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..interpreter import Interpreter
 
 IMMUTABLE = 1 << 8  # Py_TPFLAGSIMMUTABLETYPE: classes of C
+FIELD = type(collections.namedtuple("One", "field").field)
 _volatile: weakref.WeakSet[type] = weakref.WeakSet()
 # What a class guard covers with its identity; other values have insides of their own.
 _SETTLED = (
@@ -114,6 +116,10 @@ def assume_bases(tx: Interpreter, cls: type) -> None:
         tx.guard(GuardKind.ID_IS, AttrSource(class_source(cls), "__mro__"), cls.__mro__)
 
 
+def is_volatile(cls: type) -> bool:
+    return cls in _volatile
+
+
 def note_volatile(cls: type) -> None:
     """The traced program writes attributes of `cls`: from now on they are guarded one by one."""
     if cls not in _volatile:
@@ -195,6 +201,14 @@ def _bind_class_slot(tx: Interpreter, found: Found, instance: VariableTracker | 
     return tx.wrap_constant(getattr(cls.real(), found.name))
 
 
+def _bind_field(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
+    """An item of a named tuple by its name."""
+    if instance is None:
+        return found.variable(tx)
+    index, _ = found.raw.__reduce__()[1]
+    return getattr(instance, "base", instance).item(tx, index)  # type: ignore[no-any-return]
+
+
 def _bind_other(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
     if instance is None:
         return found.variable(tx)
@@ -218,4 +232,5 @@ _BINDING = (
     (types.MemberDescriptorType, _bind_slot),
     (types.GetSetDescriptorType, _bind_slot),
     (types.ClassMethodDescriptorType, _bind_class_slot),
+    (FIELD, _bind_field),
 )

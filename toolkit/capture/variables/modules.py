@@ -14,7 +14,7 @@ from torch.nn.modules import module as torch_module
 
 from ..effects import DELETED
 from ..guards import GuardKind
-from ..source import DictAttrSource, ModuleTableSource, Source, foreign_global
+from ..source import DictAttrSource, Source, foreign_global, instance_source, table_source
 from .base import Args, Kwargs, LazyVariable, VariableTracker
 from .constant import ConstantVariable
 from .containers import ListVariable, TupleVariable
@@ -76,9 +76,9 @@ class ModuleVariable(UserObjectVariable):
         known = tx.effects.known(real)
         if isinstance(known, DictVariable):
             return known
-        source = DictAttrSource(self.source, name)
+        source = instance_source(self.source, name, self.cls)
         tx.guard(GuardKind.DICT_KEYS_ARE, source, tuple(real))
-        entries = {k: (ConstantVariable(k), LazyVariable(v, ModuleTableSource(self.source, name, k))) for k, v in real.items()}
+        entries = {k: (ConstantVariable(k), LazyVariable(v, table_source(self.source, name, k, self.cls))) for k, v in real.items()}
         made = DictVariable(entries, type(real), source)  # type: ignore[arg-type]
         tx.effects.track(real, made)
         return made

@@ -6,6 +6,8 @@ import collections
 import types
 from typing import Any
 
+from ..words import in_class
+
 
 def own_namespace(value: object) -> object:
     """The `__dict__` of an instance, without running code of its class; None if it has none."""
@@ -43,14 +45,13 @@ def restore(obj: object, attributes: dict[str, Any], deleted: tuple[str, ...]) -
 
 
 def member(cls: type, name: str) -> Any:
-    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+    found = in_class(cls, name)
     return found if isinstance(found, types.MemberDescriptorType) else None
 
 
 def has_slot(cls: type, name: str) -> bool:
     """Is `name` kept elsewhere than in the `__dict__` of instances?"""
-    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
-    return isinstance(found, types.MemberDescriptorType | types.GetSetDescriptorType)
+    return isinstance(in_class(cls, name), types.MemberDescriptorType | types.GetSetDescriptorType)
 
 
 def fill_base(obj: Any, contents: Any) -> None:

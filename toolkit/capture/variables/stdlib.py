@@ -107,6 +107,9 @@ def _copy(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
         return value
     if isinstance(value, ListVariable | DictVariable | SetVariable):
         return value.call_method(tx, "copy", [], {})
+    own = value.special(tx, "__copy__") if isinstance(value, UserObjectVariable) else None
+    if own is not None:
+        return tx.realize(tx.call(own, []))
     return _copy_object(tx, value, lambda part: part) if isinstance(value, UserObjectVariable) else None
 
 

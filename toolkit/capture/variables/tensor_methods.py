@@ -145,7 +145,7 @@ METHOD_BREAKS: dict[str, tuple[str, str]] = {
     "__contains__": (_VALUE, "membership in a tensor is asked"), "is_nonzero": (_VALUE, "is_nonzero() reads a tensor's value"),
     "equal": (_VALUE, "equal() compares values"), "allclose": (_VALUE, "allclose() compares values"),
     "numpy": ("numpy", ".numpy() makes an array of a tensor"), "__array__": ("numpy", "a tensor becomes a numpy array"),
-    "backward": ("backward", ".backward() is called"), "retain_grad": ("backward", ".retain_grad() is called"),
+    "retain_grad": ("backward", ".retain_grad() is called"),
     "register_hook": ("backward", "a hook is registered on a tensor"), "register_post_accumulate_grad_hook": ("backward",
     "a hook is registered on a tensor"),
     "data_ptr": ("unsupported-operation", "data_ptr() needs real memory"), "untyped_storage": ("unsupported-operation",

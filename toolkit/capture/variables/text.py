@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import collections
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..words import in_class
 from .base import NotConstant, VariableTracker
 from .containers import SequenceVariable, TupleVariable
 from .dicts import DictVariable, SetVariable
@@ -38,7 +40,7 @@ def python_value(tx: Interpreter, value: VariableTracker, text: bool = False) ->
         items = [python_value(tx, v, text) for v in value.items]
         if value.kind is collections.deque:
             return collections.deque(items, value.maxlen)  # type: ignore[attr-defined]
-        if hasattr(value.kind, "n_fields"):  # only their own constructor makes them
+        if in_class(value.kind, "n_fields") is not None:  # only their own constructor makes them
             raise NotConstant(value.describe())
         if not isinstance(value, TupleVariable) or value.kind is list:
             return items
@@ -51,27 +53,45 @@ def python_value(tx: Interpreter, value: VariableTracker, text: bool = False) ->
 
 
 class Shown:
-    """Stands for an object in a text that Python formats: asked for its text, it asks the traced program."""
+    """Stands for an object in a text that Python formats: asked for its text or an attribute, it asks the traced program."""
+
+    __slots__ = ("_asked",)
 
     def __init__(self, tx: Interpreter, value: VariableTracker) -> None:
-        self.tx, self.value = tx, value
+        self._asked = tx, value
 
     def __str__(self) -> str:
-        return text_of(self.tx, self.value, "s").constant()  # type: ignore[no-any-return]
+        return text_of(*_asked(self), "s").constant()  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return text_of(self.tx, self.value, "r").constant()  # type: ignore[no-any-return]
+        return text_of(*_asked(self), "r").constant()  # type: ignore[no-any-return]
 
     def __format__(self, spec: str) -> str:
-        return format_value(self.tx, self.value, "", self.tx.wrap_constant(spec)).constant()  # type: ignore[no-any-return]
+        tx, value = _asked(self)
+        return format_value(tx, value, "", tx.wrap_constant(spec)).constant()  # type: ignore[no-any-return]
 
     def __index__(self) -> int:
-        return self.tx.break_graph("unsupported-operator", f"{self.value.describe()} is formatted as a number")
+        tx, value = _asked(self)
+        return tx.break_graph("unsupported-operator", f"{value.describe()} is formatted as a number")
 
     __int__ = __float__ = __index__
 
-    def __getattr__(self, name: str) -> Any:
-        return shown(self.tx, self.tx.get_attr(self.value, name))
+    def __getattribute__(self, name: str) -> Any:
+        tx, value = _asked(self)
+        return shown(tx, tx.get_attr(value, name))
+
+
+class ShownItems(Shown):
+    """One that can be indexed: for `%`, a mapping."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: object) -> Any:
+        tx, value = _asked(self)
+        return shown(tx, tx.get_item(value, tx.wrap_constant(key)))
+
+
+_asked: Callable[[Shown], tuple[Interpreter, VariableTracker]] = vars(Shown)["_asked"].__get__
 
 
 def shown(tx: Interpreter, value: VariableTracker) -> Any:
@@ -86,7 +106,7 @@ def shown(tx: Interpreter, value: VariableTracker) -> Any:
     if isinstance(value, DictVariable) and value.kind is dict:
         value.sync(tx)
         return {shown(tx, k): shown(tx, v) for k, v in value.entries.values()}
-    return Shown(tx, value)
+    return (Shown if in_class(value.python_type(), "__getitem__") is None else ShownItems)(tx, value)
 
 
 def text_of(tx: Interpreter, value: VariableTracker, conversion: str) -> VariableTracker:
@@ -95,7 +115,7 @@ def text_of(tx: Interpreter, value: VariableTracker, conversion: str) -> Variabl
     if isinstance(value, ExceptionVariable):
         return value.call_method(tx, "__str__" if conversion == "s" else "__repr__", [], {})
     plain = shown(tx, value)
-    if isinstance(plain, Shown):
+    if issubclass(type(plain), Shown):
         return _by_method(tx, value, "__str__" if conversion == "s" else "__repr__")
     return tx.fold(_CONVERSIONS[conversion], plain)
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from ..breaks import Observed
 from ..effects import DELETED
 from ..guards import GuardKind
-from ..source import AttrSource, ConstSource, DictAttrSource, InstanceDictSource, Source
+from ..source import AttrSource, ConstSource, InstanceDictSource, Source, instance_source
+from ..words import in_class
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .classes import SuperVariable, class_attribute
 from .dicts import DictVariable
@@ -135,7 +136,7 @@ class UserObjectVariable(VariableTracker):
             if name not in space:
                 self.assume_lacks(tx, name)
                 return None
-            self._seen[name] = tx.wrap(space[name], DictAttrSource(self.source, name))
+            self._seen[name] = tx.wrap(space[name], instance_source(self.source, name, self.cls))
         return self._seen[name]
 
     def _item(self, tx: Interpreter, name: str) -> VariableTracker | None:
@@ -220,6 +221,10 @@ class UserObjectVariable(VariableTracker):
             if found.raw.fdel is None:
                 tx.raise_error(AttributeError, refused(found.raw.__delete__, self.cls))
             tx.call(tx.wrap(found.raw.fdel, inside(found, "fdel")), [self])
+            return
+        deleter = in_class(type(found.raw), "__delete__") if found is not None else None
+        if isinstance(deleter, types.FunctionType):
+            tx.call(tx.wrap_constant(deleter), [found.variable(tx), self])  # type: ignore[union-attr]
             return
         if found is not None and isinstance(found.raw, types.MemberDescriptorType):
             self.slot(tx, found)

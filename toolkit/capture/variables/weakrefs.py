@@ -110,7 +110,11 @@ def wrap_weakref(tx: Interpreter, value: object, source: Source) -> VariableTrac
         tx.guard(GuardKind.CALLABLE, source, _DEAD)
         return WeakrefVariable(None, source)
     tx.guard(GuardKind.WEAKREF_ALIVE, source)
-    return WeakrefVariable(tx.effects.known(target) or LazyVariable(target, WeakrefSource(source)), source)
+    known, found = tx.effects.known(target), WeakrefSource(source)
+    if known is None:
+        return WeakrefVariable(LazyVariable(target, found), source)
+    tx.same_object(known, found)
+    return WeakrefVariable(known, source)
 
 
 _DEAD = Predicate(lambda ref: ref() is None, "a dead weak reference")
