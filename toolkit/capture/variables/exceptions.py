@@ -172,6 +172,7 @@ class ExceptionVariable(VariableTracker):
 
     def text(self, tx: Interpreter) -> str:
         """str(self), if its arguments are known."""
+        self.args = [tx.realize(a) for a in self.args]
         if not all(a.is_constant() for a in self.args):
             tx.break_graph("exception", f"the text of a {self.kind.__name__} depends on values that are not known while tracing")
         try:
