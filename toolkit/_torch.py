@@ -77,11 +77,12 @@ def has_bfloat16() -> bool:
     return asked is not None and asked()
 
 
-class _BelowModes:
-    """`below_autograd`, and out of the sight of torch function modes. A default device is one: each call would go through Python."""
+class _Below:
+    """`below_autograd`, out of the sight of torch function modes (a default device is one: each call would go through Python), and
+    without autocast: what it casts is in the graph."""
 
     def __enter__(self) -> None:
-        self.contexts = torch._C.DisableTorchFunction(), below_autograd()
+        self.contexts = torch._C.DisableTorchFunction(), torch._C._DisableAutocast(), below_autograd()
         for c in self.contexts:
             c.__enter__()
 
@@ -92,7 +93,7 @@ class _BelowModes:
 
 def below() -> Any:
     """What a compiled graph runs in."""
-    return _BelowModes() if torch._C._len_torch_function_stack() else below_autograd()
+    return _Below() if torch._C._len_torch_function_stack() or any_autocast() else below_autograd()
 
 
 _VALIDATOR = "torch.fx.experimental.validator"

@@ -386,6 +386,38 @@ def test_autocast_in_the_graph_and_around_it():
     assert torch.equal(have, want)
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "cpp"])
+def test_autocast_around_the_call_casts_neither_a_region_without_it_nor_backward(backend):
+    def program(x, w):
+        with torch.autocast("cpu", enabled=False):
+            y = x @ w
+        return y, F.conv1d(y[None], w[:, :, None].float()) @ w
+
+    def run(fn):
+        x, w = (torch.randn(3, 3, generator=torch.Generator().manual_seed(n)).requires_grad_() for n in (1, 2))
+        with torch.autocast("cpu", torch.bfloat16):
+            y, z = fn(x, w)
+        torch.autograd.backward([y, z], [torch.ones_like(y) / 3, torch.ones_like(z)])
+        return y.detach(), z.detach(), x.grad, w.grad
+
+    torch.testing.assert_close(run(fuselab.compile(program, backend=backend)), run(program), rtol=1e-4, atol=1e-5)
+
+
+def test_a_gradient_of_a_gradient_under_autocast():
+    def program(x, w):
+        return (x @ w).float().sin().sum()
+
+    def run(fn):
+        x, w = (torch.randn(3, 3, generator=torch.Generator().manual_seed(n)).requires_grad_() for n in (1, 2))
+        with torch.autocast("cpu", torch.bfloat16):
+            y = fn(x, w)
+        (g,) = torch.autograd.grad(y, x, create_graph=True)
+        g.pow(2).sum().backward()
+        return g.detach(), x.grad, w.grad
+
+    torch.testing.assert_close(run(fuselab.compile(program, backend="cpp")), run(program), rtol=2e-2, atol=2e-2)
+
+
 def inside_graph(fn):
     graph = torch.fx.Graph()
     args = graph.placeholder("x"), graph.placeholder("w")

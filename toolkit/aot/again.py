@@ -12,11 +12,10 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Interpreter
 
-from .. import _torch
 from .attributes import replaced
 from .decompositions import is_random
 from .functionalize import Value
-from .joint import Joint, flat
+from .joint import Autocast, Joint, autocast, flat, restored_state
 from .overlap import writes
 
 
@@ -28,6 +27,7 @@ class Again:
     joint: Joint
     names: Sequence[str]
     wanted: Sequence[int]  # the outputs of `gm` that have gradients, as `joint.tangents`
+    autocast: Autocast  # as it was around the graph
 
     @functools.cached_property
     def graph(self) -> Graph:
@@ -48,7 +48,7 @@ class Again:
         joint, further = self.joint, torch.is_grad_enabled()
         with torch.enable_grad():
             apart = [x.view_as(x) if isinstance(x, torch.Tensor) else x for x in inputs]  # one input may be computed from another
-            with replaced(self.gm, self.names, apart[self.given :]):
+            with replaced(self.gm, self.names, apart[self.given :]), restored_state(self.autocast):
                 outputs = Interpreter(self.gm, graph=self.graph).run(*apart[: self.given])
             pairs = [(o, grads[k]) for o, k in zip(outputs, joint.tangents, strict=True) if grads[k] is not None]
             outs, incoming = zip(*pairs, strict=True)
@@ -59,7 +59,7 @@ class Again:
 
 
 def again(gm: GraphModule, joint: Joint, names: Sequence[str]) -> Again | None:
-    """None for graphs that cannot be run a second time: they change their inputs, draw random numbers, or run under autocast."""
+    """None for graphs that cannot be run a second time: they change their inputs, or draw random numbers."""
     plan = joint.plan
     places: dict[int, int] = {}
     for place, output in enumerate(plan.outputs):
@@ -67,9 +67,9 @@ def again(gm: GraphModule, joint: Joint, names: Sequence[str]) -> Again | None:
             places.setdefault(output.index, place)
     if not joint.training or plan.mutations or plan.inside or not all(k in places for k in joint.tangents):
         return None
-    if any(is_random(n.target) for n in joint.graph.graph.nodes) or any(_torch.autocast_state(d)[0] for d in ("cpu", "cuda")):
+    if any(is_random(n.target) for n in joint.graph.graph.nodes):
         return None
-    return Again(gm, joint, names, [places[k] for k in joint.tangents])
+    return Again(gm, joint, names, [places[k] for k in joint.tangents], autocast())
 
 
 def _part(whole: Graph, wanted: Sequence[int]) -> Graph:

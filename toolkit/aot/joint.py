@@ -84,7 +84,7 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
     try:
         with (
             _torch.quiet_fakes(),
-            _restored_state(),
+            restored_state(),
             _outside_inference_mode(),
             _torch.without_saved_tensor_hooks(),
             shapes.at(mode, line.where),
@@ -139,19 +139,31 @@ def _outside_inference_mode() -> Iterator[None]:
         yield
 
 
+Autocast = dict[str, tuple[bool, torch.dtype]]  # by type of device: is it on, and its dtype
+
+
+def autocast() -> Autocast:
+    return {device: _torch.autocast_state(device) for device in ("cpu", "cuda")}
+
+
 @contextlib.contextmanager
-def _restored_state() -> Iterator[None]:
-    """The graph may switch grad mode or autocast and leave it so: that is for its caller to do, not for its trace."""
-    grad, cached = torch.is_grad_enabled(), torch.is_autocast_cache_enabled()
-    autocast = {device: _torch.autocast_state(device) for device in ("cpu", "cuda")}
+def restored_state(during: Autocast | None = None) -> Iterator[None]:
+    """The graph may switch grad mode or autocast and leave it so: that is for its caller to do, not for its trace. `during`: how autocast
+    is to be at its start."""
+    grad, cached, before = torch.is_grad_enabled(), torch.is_autocast_cache_enabled(), autocast()
     try:
+        _set_autocast(during or before)
         yield
     finally:
         torch.set_grad_enabled(grad)
-        for device, (enabled, dtype) in autocast.items():
-            torch.set_autocast_enabled(device, enabled)
-            torch.set_autocast_dtype(device, dtype)
+        _set_autocast(before)
         torch.set_autocast_cache_enabled(cached)
+
+
+def _set_autocast(states: Autocast) -> None:
+    for device, (enabled, dtype) in states.items():
+        torch.set_autocast_enabled(device, enabled)
+        torch.set_autocast_dtype(device, dtype)
 
 
 def _wrap_inputs(gm: GraphModule, examples: Sequence[Any], recorder: Recorder) -> tuple[list[Input], list[Any]]:
@@ -250,7 +262,7 @@ def _backward(
     start = len(recorder.graph.nodes)
     formulas.mend(outputs)
     visible = [*(i.seen for i in inputs), *(w for w in plan.wrappers if isinstance(w, torch.Tensor))]
-    with recorder, _no_autocast():
+    with recorder, torch._C._DisableAutocast():
         before = [recorder.node_of(unwrapped(w)) for w in visible]
         grads = torch.autograd.grad(outputs, [i.primal for i in wanted], tangents, allow_unused=True)
         if as_inputs:
@@ -274,15 +286,6 @@ def _laid_out_as(grad: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor 
         if like.is_contiguous(memory_format=layout):
             return grad.contiguous(memory_format=layout)
     return grad
-
-
-@contextlib.contextmanager
-def _no_autocast() -> Iterator[None]:
-    guard = torch._C._DisableAutocast()
-    try:
-        yield
-    finally:
-        del guard
 
 
 def _tangent(recorder: Recorder, number: int, like: torch.Tensor, order: Order | None) -> torch.Tensor:
