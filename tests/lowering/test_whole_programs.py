@@ -230,8 +230,33 @@ def test_operations_on_lists_are_those_on_their_elements():
     def by_tensor(a, b):
         return torch._foreach_addcdiv(a, b, b, torch.tensor([0.5, 2.0]))
 
+    def in_place(a, b):
+        a = list(a)
+        found = torch._foreach_maximum_(a, b), torch._foreach_addcdiv_(a, b, b, torch.tensor([0.5, 2.0]))
+        return found, [f is a for f in found], torch._foreach_norm(a), torch._foreach_pow(b, 2.0), torch._foreach_clamp_max(b, 1.5)
+
+    same(in_place, (a, b))
     same(by_tensor, (a, b))
     assert type(fuselab.compile(by_tensor)(a, b)) is type(by_tensor(a, b)) is tuple
+
+
+@pytest.mark.parametrize("extreme", ["max", "min"])
+def test_a_number_that_leaves_nothing_has_no_extreme(extreme):
+    def whole(x, n):
+        return getattr(x[: n.item()], extreme)()
+
+    def rows(x):
+        return getattr(x[x[:, 0] > 0], extreme)(0)
+
+    x = torch.ones(4, 3)
+    for fn, good, bad in ((whole, (x, torch.tensor(2)), (x, torch.tensor(0))), (rows, (x,), (-x,))):
+        compiled = fuselab.compile(fn, dynamic=True)
+        compiled(*good)
+        with pytest.raises((RuntimeError, IndexError)) as expected:
+            fn(*bad)
+        with pytest.raises(expected.type) as found:
+            compiled(*bad)
+        assert str(found.value) == str(expected.value)
 
 
 def test_the_correction_of_a_variance_may_vary():

@@ -158,9 +158,9 @@ def _affine(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     return y + wide(bias) if bias is not None else y
 
 
-def _kept(x: Tensor, weight: Tensor | None, *statistics: Tensor) -> tuple[Tensor, ...]:
-    """What a norm saves for its backward: on the CPU in the input's dtype, unless that is low and the weight is not."""
-    if x.device.type == "cpu" and (weight is None or weight.dtype is x.dtype):
+def _kept(x: Tensor, beside: Tensor | None, *statistics: Tensor) -> tuple[Tensor, ...]:
+    """What a norm saves for its backward: on the CPU in the input's dtype, unless that is low and its parameters' is not."""
+    if x.device.type == "cpu" and (beside is None or beside.dtype is x.dtype):
         return tuple(narrow(s, x.dtype) for s in statistics)
     return statistics
 
@@ -195,7 +195,7 @@ def layer_norm_backward(
     if mask[1] and weight is not None:
         dw = narrow(aten.sum(w * hat, outer, False) if outer else w * hat, weight.dtype)
     if mask[2] and bias is not None:
-        db = narrow(aten.sum(w, outer, False) if outer else w, bias.dtype)
+        db = narrow(aten.sum(w, outer, False) if outer else aten.clone(w), bias.dtype)
     return dx, dw, db
 
 
@@ -235,7 +235,7 @@ def batch_norm_functional(
     if _one_value_a_channel(x):
         return NotImplemented
     mean, rstd, new_mean, new_var = _trained(x, running_mean, running_var, momentum, eps)
-    return _batch_norm(x, weight, bias, mean, rstd), *_kept(x, weight, mean, rstd), new_mean, new_var
+    return _batch_norm(x, weight, bias, mean, rstd), *_kept(x, running_mean if weight is None else weight, mean, rstd), new_mean, new_var
 
 
 @row(aten._batch_norm_with_update_functional.default)
@@ -246,7 +246,13 @@ def batch_norm_with_update(
         return NotImplemented
     mean, rstd, new_mean, new_var = _trained(x, running_mean, running_var, momentum, eps)
     reserve = aten.empty([0], dtype=torch.uint8, device=x.device)
-    return _batch_norm(x, weight, bias, mean, rstd), *_kept(x, weight, mean, rstd), reserve, new_mean, new_var
+    return (
+        _batch_norm(x, weight, bias, mean, rstd),
+        *_kept(x, running_mean if weight is None else weight, mean, rstd),
+        reserve,
+        new_mean,
+        new_var,
+    )
 
 
 @row(aten._batch_norm_no_update.default)
@@ -482,9 +488,16 @@ def fill(x: Tensor, value: float) -> Tensor:
 
 
 EACH = """
-abs acos add addcdiv addcmul asin atan ceil cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 mul neg reciprocal
-round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc
+abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2
+max mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc
 """
+EACH_AS = dict.fromkeys(EACH.split()) | {
+    "maximum": "clamp_min",
+    "minimum": "clamp_max",
+    "norm": "linalg_vector_norm",
+    "zero": "zeros_like",
+    "copy": "copy",
+}
 
 
 def _each(packet: Any) -> Callable[..., Any]:
@@ -501,11 +514,11 @@ def _each(packet: Any) -> Callable[..., Any]:
 
 def _foreach() -> Table:
     found: Table = {}
-    for name in EACH.split():
-        packet = getattr(aten, f"_foreach_{name}")
+    for name, one in EACH_AS.items():
+        packet = getattr(aten, f"_foreach_{name}", None)
         without = {"Tensor"} if name in ("addcdiv", "addcmul") else set()  # there one tensor holds the numbers
-        kept = {"default", "List", "Scalar", "ScalarList", "Tensor"} & set(packet.overloads()) - without
-        found |= {getattr(packet, o): _each(getattr(aten, name)) for o in kept}
+        kept = {"default", "List", "Scalar", "ScalarList", "Tensor"} & set(packet.overloads() if packet else ()) - without
+        found |= {getattr(packet, o): _each(getattr(aten, one or name)) for o in kept}
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from .._torch import free_unbacked_symbols
 from ..errors import CannotTrace
 
 # i: signed integers, u: uint8, b: bool, c: complex, f: floats, h: float16; B: bool anywhere; m: of several dtypes.
@@ -87,11 +88,17 @@ def _value_does_not_fit(x: Any, indices: Sequence[Any], values: Any, accumulate:
     return values.dim() > len(wanted) or any(n not in (1, m) for n, m in zip(reversed(values.shape), reversed(wanted), strict=False))
 
 
+def _is_nothing(x: Any, dim: int | None = None, keepdim: bool = False) -> bool:
+    """Asked with a guard; sizes that only the data knows are the lowering's business."""
+    return not free_unbacked_symbols(x) and (x.numel() if dim is None or not x.dim() else x.shape[dim]) == 0
+
+
 def _are_no_rows(index: Any, *dtypes: torch.dtype) -> bool:
     return index.dim() > 1 or index.dtype not in (dtypes or (torch.int32, torch.int64))
 
 
 _ARGUMENTS: dict[Any, Callable[..., bool]] = {  # is such a call refused, or done otherwise than torch's rows say?
+    **dict.fromkeys((aten.max.default, aten.min.default, aten.max.dim, aten.min.dim), _is_nothing),
     aten.celu.default: lambda x, alpha=1.0: alpha == 0,
     aten.elu_backward.default: lambda grad, alpha, scale, input_scale, is_result, x: is_result and alpha < 0,
     aten.leaky_relu_backward.default: lambda grad, x, slope, is_result: is_result and slope < 0,

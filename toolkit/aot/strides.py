@@ -156,14 +156,18 @@ def _suggests_channels_last(x: Tensor) -> bool:
 
 
 _UNTAGGED = {aten.native_dropout_backward.default, aten.hardswish_backward.default, aten.hardtanh_backward.default}
-_LIKE = {aten.replication_pad2d_backward.default: 1}  # the argument that decides, where that is not the first one
+_LIKE = dict.fromkeys(
+    (aten.replication_pad2d_backward.default, aten.native_batch_norm_backward.default), 1
+)  # who decides, if not the first
 _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
-    aten.masked_fill.Scalar: lambda x, result: elementwise([x], result.shape),  # the mask has no say
-    aten.masked_fill.Tensor: lambda x, result: elementwise([x], result.shape),
+    aten.masked_fill.Scalar: contiguous,
+    aten.masked_fill.Tensor: contiguous,
     aten.mvlgamma.default: contiguous,
     aten.pow.Scalar: lambda x, result: contiguous(result, result),
     aten.log_sigmoid_forward.default: contiguous,
     aten.native_layer_norm.default: contiguous,
+    aten.native_layer_norm_backward.default: contiguous,
+    aten.masked_scatter_backward.default: contiguous,
     aten._log_softmax_backward_data.default: contiguous,
     aten.mse_loss_backward.default: contiguous,
     aten.smooth_l1_loss_backward.default: contiguous,
@@ -174,6 +178,7 @@ _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
     aten.max_unpool2d.default: as_images,
     aten.replication_pad2d_backward.default: as_images,
     aten.native_batch_norm.default: as_images,
+    aten.native_batch_norm_backward.default: as_images,
     aten._native_batch_norm_legit_functional.default: as_images,
     aten._native_batch_norm_legit.no_stats: as_images,
     aten._native_batch_norm_legit_no_training.default: as_images,

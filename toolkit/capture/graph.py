@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
+from torch.fx.immutable_collections import immutable_list
 from torch.utils._pytree import tree_leaves
 
 from .. import _torch, shapes
@@ -131,8 +132,10 @@ class GraphBuilder:
         example = self._run(kind, target, in_args, in_kwargs)
         if self.unwatched:
             self._refuse_unwatched_changes()
-        if example is None:  # done for its effect
+        if example is None or isinstance(example, immutable_list):  # done for its effect: what is no result of its own is its argument
             self.node(kind, target, in_args, in_kwargs, None)
+        if isinstance(example, immutable_list):
+            return args[0]
         if _is_plain(example):
             if kind == "call_function" and example is not None and not in_kwargs and all(map(_is_plain, in_args)):
                 self.trace.relies_on_state(target, *in_args)

@@ -9,6 +9,7 @@ from typing import Any
 import sympy
 import torch
 
+from .._torch import free_unbacked_symbols
 from ..loops.ir import TensorBox
 from ..loops.layout import ONE, ZERO, Expr, product
 from ..loops.ops import Index, Value, ops
@@ -110,11 +111,16 @@ def count_nonzero(b: Builder, x: TensorBox, dim: Any = None) -> TensorBox:
 # -- extremes ---------------------------------------------------------------------------------------------------------
 
 
+def _of_something(x: TensorBox, dim: Any, nothing: Sequence[Expr] = ()) -> None:
+    """Sizes that the data decide may be 0, and only the run knows."""
+    if any(x.size[d] in nothing or (not nothing and free_unbacked_symbols(x.size[d])) for d in axes(x, dim)):
+        raise Declined("nothing has no extreme: eager says so")
+
+
 def extreme(b: Builder, kind: str, x: TensorBox, dim: Any, keepdim: bool) -> TensorBox:
     if not axes(x, dim):
         return clone(b, x)
-    if any(x.size[d] == 0 for d in axes(x, dim)):
-        raise Declined("nothing has no extreme: eager says so")
+    _of_something(x, dim, (ZERO,))
     return reduced(b, {"max": "any", "min": "all"}[kind] if x.dtype is torch.bool else kind, x, dim, keepdim)
 
 
@@ -135,11 +141,13 @@ def aminmax(b: Builder, x: TensorBox, *, dim: int | None = None, keepdim: bool =
 
 @lowers("max.default")
 def max_all(b: Builder, x: TensorBox) -> TensorBox:
+    _of_something(x, None)
     return extreme(b, "max", x, None, False)
 
 
 @lowers("min.default")
 def min_all(b: Builder, x: TensorBox) -> TensorBox:
+    _of_something(x, None)
     return extreme(b, "min", x, None, False)
 
 
@@ -156,6 +164,7 @@ def min_dim(b: Builder, x: TensorBox, dim: int, keepdim: bool = False) -> Any:
 def position(b: Builder, kind: str, x: TensorBox, dim: int | None, keepdim: bool) -> TensorBox:
     if not axes(x, dim):
         return full(b, x.size, 0, torch.int64, x.device)
+    _of_something(x, dim)
     return reduced(b, kind, cast(b, x, torch.uint8) if x.dtype is torch.bool else x, dim, keepdim, torch.int64)
 
 

@@ -41,7 +41,7 @@ def _scaled(quotient: bool, in_place: bool) -> torch_calls.Rule:
             return None
         columns = [tx.unpack(given[name]) for name in ("self", "tensor1", "tensor2", "scalars")]
         made = [_one(tx, row, quotient, in_place) for row in zip(*columns, strict=True)]
-        return ConstantVariable(None) if in_place else TupleVariable(made)
+        return given["self"] if in_place else TupleVariable(made)
 
     return rule
 
