@@ -2,7 +2,7 @@
 
     python -m tests.cases.suites PATH ...                             each test function compiled (backend "eager")
     python -m tests.cases.suites PATH ... --package torchmetrics      the package's functions and modules compiled instead
-    ... --backend cpp --jobs 2 --each 30 --keep FOLDER --only TEXT
+    ... --backend cpp --jobs 2 --each 30 --every 20 --keep FOLDER --only TEXT
 
 PATH is a file of tests or a folder of them. Some files run in two processes of their own, plain and compiled; one that dies or takes too
 long is started again behind the test that ran. A test that differs is run once more, both ways: what differs by chance does not count. A
@@ -70,7 +70,8 @@ class Suite:
         """Runs pytest once; what it said last."""
         chosen = out.with_suffix(".only")
         chosen.write_text("\n".join(only or []))
-        said = {"OUT": out, "BACKEND": backend, "PACKAGE": self.options.package, "ONLY": chosen if only else "", "EACH": self.options.each}
+        said = {"OUT": out, "BACKEND": backend, "PACKAGE": self.options.package, "ONLY": chosen if only else ""}
+        said |= {"EACH": self.options.each, "EVERY": self.options.every}
         environment = {**os.environ, **{f"FUSELAB_SUITE_{k}": str(v) for k, v in said.items()}, "PYTHONPATH": path()}
         command = self.pytest("-p", "suites_plugin", "-W", "ignore", "--tb=short")
         where = {"env": environment, "cwd": self.files[0].parent, "timeout": self.options.limit}
@@ -92,7 +93,7 @@ class Suite:
                     out.write_text(out.read_text() + json.dumps(rows[running]) + "\n")
                 if ended or len(rows) == len(done):
                     break
-                done, only = rows, only or self.collected()
+                done, only = rows, only or self.collected()[self.options.every // 2 :: self.options.every]
             out.with_suffix(".only").unlink(missing_ok=True)
         return rows
 
@@ -141,6 +142,7 @@ def main() -> int:
     parser.add_argument("--package", default="", help="compile this package's functions and modules, not the tests")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--each", type=int, default=30, help="seconds a test may take")
+    parser.add_argument("--every", type=int, default=1, help="of so many tests one runs: a sample")
     parser.add_argument("--limit", type=int, default=600, help="seconds a process may take")
     parser.add_argument("--files", type=int, default=10, help="files of one folder that share a process")
     parser.add_argument("--only", default="", help="as pytest's -k")

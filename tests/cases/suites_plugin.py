@@ -1,7 +1,8 @@
 """The pytest plugin of `suites.py`: runs each test plain or compiled, and writes a line of JSON for it as it begins and as it ends.
 
 Told by environment variables, because pytest runs in a process of its own: FUSELAB_SUITE_OUT (where the lines go), _BACKEND ("" is plain),
-_PACKAGE (compile this package's functions and modules rather than the tests), _ONLY (a file of test ids), _EACH (seconds a test may take).
+_PACKAGE (compile this package's functions and modules rather than the tests), _ONLY (a file of test ids), _EACH (seconds a test may take),
+_EVERY (of so many tests one runs).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import torch
 import fuselab
 from fuselab.toolkit.events import InternalFailure, KernelFailed, Recorder, text_of
 
-SAID = {name: os.environ.get(f"FUSELAB_SUITE_{name}", "") for name in ("OUT", "BACKEND", "PACKAGE", "ONLY", "EACH")}
+SAID = {name: os.environ.get(f"FUSELAB_SUITE_{name}", "") for name in ("OUT", "BACKEND", "PACKAGE", "ONLY", "EACH", "EVERY")}
 
 
 def ring(*_: object) -> None:
@@ -74,8 +75,9 @@ def compile_package(package: str) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if SAID["ONLY"]:
-        wanted = set(Path(SAID["ONLY"]).read_text().splitlines())
+    every = int(SAID["EVERY"] or 1)
+    if SAID["ONLY"] or every > 1:
+        wanted = set(Path(SAID["ONLY"]).read_text().splitlines() if SAID["ONLY"] else [i.nodeid for i in items[every // 2 :: every]])
         config.hook.pytest_deselected(items=[i for i in items if i.nodeid not in wanted])
         items[:] = [i for i in items if i.nodeid in wanted]
 
