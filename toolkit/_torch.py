@@ -451,6 +451,18 @@ torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
 torch_dispatch_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
 
 
+def mode_depths() -> tuple[int, int]:
+    return torch_function_depth(), torch_dispatch_depth()
+
+
+def close_modes(depths: tuple[int, int]) -> None:
+    """Leave the modes entered since. Their own `__enter__` and `__exit__` are Python: a KeyboardInterrupt there leaves them entered."""
+    while torch_function_depth() > depths[0]:
+        torch._C._pop_torch_function_stack()
+    while torch_dispatch_depth() > depths[1]:
+        torch._C._pop_torch_dispatch_stack()
+
+
 def default_device() -> Any:
     """The innermost default device, with the GPU that is current if it names none. torch's own reader makes a tensor to learn that."""
     for i in reversed(range(torch_function_depth())):

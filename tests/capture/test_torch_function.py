@@ -1,9 +1,11 @@
 """Classes with __torch_function__, and modes, are seen through: the handler is inlined, the graph works on plain tensors."""
 
+import fuselab
 import pytest
 import torch
 import torch.nn.functional as F
 from eager import Captured, check, same
+from fuselab.toolkit.events import InternalFailure, Recorder
 from torch import nn
 from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function
 
@@ -246,3 +248,42 @@ def test_classes_that_work_below_torch_functions_run_in_eager(backend):
         found = fuselab.compile(lambda p: p * 2 + 1, backend=backend)(Pair(x, y))
     assert torch.equal(found.a, x * 2 + 1) and torch.equal(found.b, y * 2 + 1)
     assert not [e for e in recorder.events if isinstance(e, InternalFailure)]
+
+
+class Noted:
+    """A base that is no tensor class: its instances have a `__dict__` of its own making."""
+
+    @property
+    def notes(self):
+        return self._notes if hasattr(self, "_notes") else {}
+
+
+class WithNotes(Noted, torch.Tensor):
+    def as_tensor(self):
+        return self.as_subclass(torch.Tensor)
+
+    def bare(self):
+        return super().shape, super().dtype, super().requires_grad, Noted.notes.__get__(self)
+
+
+def noted():
+    made = torch.ones(2, 3).as_subclass(WithNotes)
+    made._notes = {"unit": "m"}
+    return made
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpp"])
+def test_a_method_of_a_class_of_tensors_is_compiled_itself_though_its_graph_would_have_a_parameter_named_self(backend):
+    compiled = fuselab.compile(WithNotes.as_tensor, backend=backend)
+    assert type(compiled(noted())) is torch.Tensor and torch.equal(compiled(noted()), torch.ones(2, 3))
+    scaled = fuselab.compile(lambda x, self: self * x, backend=backend)
+    assert torch.equal(scaled(x, y), x * y)
+    method = fuselab.compile(lambda self, other: self - other, backend=backend)
+    assert torch.equal(method(x, y), x - y)
+
+
+def test_descriptors_in_c_of_a_base_and_of_torch_are_read_without_a_mistake_of_ours():
+    with Recorder() as heard:
+        assert fuselab.compile(lambda t: (t * 2, hasattr(t, "__dict__")), backend="eager")(noted())[1]
+        assert fuselab.compile(WithNotes.bare, backend="eager")(noted()) == (torch.Size([2, 3]), torch.float32, False, {"unit": "m"})
+    assert not [e for e in heard.events if isinstance(e, InternalFailure)]

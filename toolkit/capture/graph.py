@@ -292,5 +292,6 @@ def _is_plain(example: Any) -> bool:
 
 
 def _identifier(text: str) -> str:
-    """`model.layers[0].weight` -> `model_layers_0_weight`."""
-    return "_".join(filter(None, "".join(c if c.isalnum() else "_" for c in text).split("_"))) or "value"
+    """`model.layers[0].weight` -> `model_layers_0_weight`. Not `self`: torch.fx takes a parameter of that name for the module."""
+    name = "_".join(filter(None, "".join(c if c.isalnum() else "_" for c in text).split("_"))) or "value"
+    return "self_" if name == "self" else name

@@ -64,11 +64,12 @@ class TorchState:
 
 @contextlib.contextmanager
 def preserved_state() -> Iterator[None]:
-    """Whatever the block does to grad mode and autocast is undone at its end."""
-    before = TorchState.now()
+    """Whatever the block does to grad mode and autocast is undone at its end, and no mode stays that an interrupt kept from being left."""
+    before, modes = TorchState.now(), _torch.mode_depths()
     try:
         yield
     finally:
+        _torch.close_modes(modes)
         _torch.close_transforms()
         before.restore()
 

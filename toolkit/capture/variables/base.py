@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
     from ..source import Source
+    from .lookup import Found
 
 Args = Sequence["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
@@ -88,6 +89,10 @@ class VariableTracker:
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         """`self.name`; raises the traced AttributeError if there is none."""
         return tx.break_graph("unsupported-attribute", f"attribute {name!r} of {self.describe()} is read")
+
+    def slot(self, tx: Interpreter, found: Found) -> VariableTracker:
+        """What a descriptor in C, found in the object's class, gives for the object."""
+        return tx.break_graph("unsupported-attribute", f"{found.name} of {self.describe()} is read")
 
     def has_attr(self, tx: Interpreter, name: str) -> bool:
         """hasattr(self, name), guarded."""

@@ -191,7 +191,7 @@ def _bind_cached(tx: Interpreter, found: Found, instance: VariableTracker | None
 def _bind_slot(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
     if instance is None:
         return found.variable(tx)
-    return instance.slot(tx, found)  # type: ignore[attr-defined]
+    return instance.slot(tx, found)
 
 
 def _bind_class_slot(tx: Interpreter, found: Found, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:

@@ -25,7 +25,7 @@ from ..source import AttrSource, ConstSource, Source
 from .base import Args, Kwargs, LazyVariable, VariableTracker
 from .containers import ListVariable, SequenceVariable, TupleVariable
 from .dicts import DictVariable
-from .lookup import bind_to, find
+from .lookup import Found, bind_to, find
 from .rules import rule
 from .shape import SymbolicVariable
 from .tensor import TensorVariable
@@ -57,6 +57,10 @@ class FunctionTensorVariable(TensorVariable):
             assert self.source is not None
             return tx.wrap(vars(self.value)[name], AttrSource(self.source, name))
         return bind_to(tx, found, self, tx.wrap_constant(self.kind))
+
+    def slot(self, tx: Interpreter, found: Found) -> VariableTracker:
+        """What a descriptor in C gives: torch's own (by `super()`), or one of a base of the user's."""
+        return super().get_attr(tx, found.name) if found.owner in _OWN else super().slot(tx, found)
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
         found = find(tx, self.kind, name)

@@ -164,7 +164,7 @@ class UserObjectVariable(VariableTracker):
             except AttributeError:
                 tx.guard(GuardKind.LACKS_ATTR, self.source, found.name)
             tx.raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{found.name}'")
-        return tx.break_graph("unsupported-attribute", f"{found.name} of {self.describe()} is read")
+        return super().slot(tx, found)
 
     def _slot_value(self, tx: Interpreter, name: str, value: object) -> VariableTracker:
         if name not in self._seen:
