@@ -37,6 +37,7 @@ class Options:
     # same version. Writes that torch does not count are not seen: through `.data`, a NumPy array, shared memory.
     freezing: bool = False
     recomputation: bool = True  # the partitioner may recompute instead of save
+    late_gradients: bool = True  # large gradients of small things are made one by one, as autograd comes for each
     autotune: bool = False  # try a few block sizes for each Triton kernel at its first launch
     cuda_graphs: bool = False  # record inference graphs on a GPU and replay them, where that is safe
     verify: bool = False  # check each stage's product between passes

@@ -19,6 +19,7 @@ from .boundary import Backward, Compiled, Layouts, bind_inference, bind_training
 from .cleanup import clean, drop_dead, text, verify
 from .freezing import Frozen, freeze
 from .joint import Joint, flat, trace, write_inside
+from .late import cut, joined
 from .partition import split
 from .relay import Retrace
 from .strides import Order
@@ -130,14 +131,20 @@ def _inference(joint: Joint, compile_graph: CompileGraph, weights: list[int]) ->
 def _training(joint: Joint, compile_graph: CompileGraph, retrace: Retrace, repeat: Again | None) -> Callable[..., list[Any]]:
     partition = split(joint)
     forward = compile_graph(partition.forward, _placeholders(partition.forward), "forward")
+    first, late = cut(partition.backward) if opts.current().late_gradients else (partition.backward, [])
+    places = frozenset(part.place for part in late)
 
     def build(layouts: Layouts) -> Compiled | None:
         with shapes.scope(retrace.mode):
-            graph = retrace.backward(partition, layouts) if any(layouts) else partition.backward
-            return None if graph is None else compile_graph(graph, _placeholders(graph), "backward")
+            graph = retrace.backward(partition, layouts) if any(layouts) else first
+            if graph is None:
+                return None
+            graph, parts = cut(graph, places) if any(layouts) else (graph, late)
+            run = compile_graph(graph, _placeholders(graph), "backward")
+            return joined(run, len(joint.wanted), parts, compile_graph)
 
     backward = Backward(build, opts.current(), events.Event().compile_id)
-    return bind_training(joint, partition, forward, backward, repeat)
+    return bind_training(joint, partition, forward, backward, [joint.wanted[n] for n in sorted(places)], repeat)
 
 
 def interpret(gm: GraphModule, example_vals: list[Any], kind: str) -> Compiled:

@@ -21,6 +21,7 @@ from .again import Again
 from .freezing import Frozen
 from .functionalize import Constant, Given, Output, Plan, Value, ViewOf
 from .joint import Joint
+from .late import Box, Held, passed, put
 from .partition import Partition
 from .strides import Order
 
@@ -203,6 +204,7 @@ class Training:
     wanted: list[int]
     depends: list[int]
     inputs: int
+    edges: dict[int, int]  # input -> which edge of autograd's graph leads to it, for those whose gradients may be late
     again: Again | None = None
 
     def absent(self, grads: Sequence[Any]) -> int:
@@ -212,14 +214,14 @@ class Training:
 
 class _Boundary(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, training: Training, *inputs: Any) -> tuple[Any, ...]:
+    def forward(ctx: Any, training: Training, box: Box, given: Sequence[Any], *inputs: Any) -> tuple[Any, ...]:
         torch._C._set_grad_enabled(True)  # else mkldnn's LSTM does not keep what its backward needs; off again on return
         with _torch.below():
             results = training.forward(list(inputs))
         kept = [inputs[i] if kind == "input" else results[i] for kind, i in training.saved]
-        ctx.training, ctx.numbers = training, kept[: training.numbers]
+        ctx.training, ctx.box, ctx.numbers = training, box, kept[: training.numbers]
         ctx.save_for_backward(*kept[training.numbers :])
-        ctx.inputs = _noted(inputs) if training.again is not None else None
+        ctx.inputs = _noted(given) if training.again is not None else None
         values = tuple(results[: training.count])
         ctx.mark_non_differentiable(*(values[k] for k in training.plain if isinstance(values[k], torch.Tensor)))
         ctx.set_materialize_grads(False)
@@ -239,13 +241,14 @@ class _Boundary(torch.autograd.Function):
         gradients = training.backward([*ctx.numbers, *saved], tangents, [t for _, t in training.tangents])
         gradients = _as_they_came(gradients, tangents, [grads[k] for k, _ in training.tangents])
         if torch.is_grad_enabled():  # create_graph=True: a further derivative must not come out as zero
+            gradients = [g.made() if isinstance(g, Held) else g for g in gradients]
             gradients = _Once.apply(len(gradients), *gradients, *grads, *saved)
-        result: list[Any] = [None] * (training.inputs + 1)
-        absent = training.absent(grads)
+        result: list[Any] = [None] * training.inputs
+        absent, edges = training.absent(grads), ctx.next_functions if training.edges else ()
         for i, g, needs in zip(training.wanted, gradients, training.depends, strict=True):
             if not needs or needs & ~absent:  # else no gradient reaches this input: None, as in eager, not zeros
-                result[i + 1] = g
-        return tuple(result)
+                result[i] = put(ctx.box, i, g, edges[training.edges[i]][0]) if isinstance(g, Held) else g
+        return None, None, None, *result
 
 
 def _as_they_came(gradients: Sequence[Any], tangents: Sequence[torch.Tensor], grads: Sequence[Any]) -> Sequence[Any]:
@@ -286,11 +289,11 @@ def _inputs_again(ctx: Any, saved: Sequence[torch.Tensor]) -> list[Any] | None:
 def _gradients_again(training: Training, inputs: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
     """Backward as operations of autograd: the graph is differentiated anew, in eager."""
     assert training.again is not None
-    result: list[Any] = [None] * (training.inputs + 1)
+    result: list[Any] = [None] * training.inputs
     if any(g is not None for g in grads):
         for i, g in zip(training.wanted, training.again.gradients(inputs, grads), strict=True):
-            result[i + 1] = g
-    return tuple(result)
+            result[i] = g
+    return None, None, None, *result
 
 
 class _Once(torch.autograd.Function):
@@ -316,7 +319,7 @@ def _incoming(grad: Any, tangent: Tangent, ctx: Any, n: int) -> torch.Tensor:
 
 
 def bind_training(
-    joint: Joint, partition: Partition, forward: Compiled, backward: Backward, again: Again | None = None
+    joint: Joint, partition: Partition, forward: Compiled, backward: Backward, late: Sequence[int], again: Again | None = None
 ) -> Callable[..., list[Any]]:
     plan = joint.plan
     differentiable = plan.differentiable
@@ -331,16 +334,18 @@ def bind_training(
         joint.wanted,
         partition.depends,
         len(joint.inputs),
+        {i: sum(isinstance(x, torch.Tensor) for x in joint.inputs[:i]) for i in late},
         again,
     )
     finish = finisher(plan)
 
     def call(*inputs: Any) -> list[Any]:
-        given = list(inputs)
-        for i in joint.apart:
-            given[i] = given[i].detach()
+        box: Box = {}
         with torch.enable_grad():
-            values = _Boundary.apply(training, *given)
+            given = passed(box, inputs, late)
+            for i in joint.apart:
+                given[i] = given[i].detach()
+            values = _Boundary.apply(training, box, inputs, *given)
         return finish(inputs, values)
 
     return call

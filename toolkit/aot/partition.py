@@ -206,7 +206,7 @@ class _Cut:
         return (
             node in self.values
             or not _is_recomputable(node)
-            or any(u in self.forward and not _is_recomputable(u) and not _is_reduction(u) for u in node.users)
+            or any(u in self.forward and _is_library(u) for u in _readers(node))
         )
 
     def _again(self, node: Node) -> bool:
@@ -215,7 +215,17 @@ class _Cut:
             return True
         if not _is_recomputable(node):
             return False
-        return not (self._in_memory(node) and any(u in self.after and not _is_recomputable(u) and not _is_reduction(u) for u in node.users))
+        return not (self._in_memory(node) and any(u in self.after and _is_library(u) for u in _readers(node)))
+
+
+def _readers(node: Node) -> Iterator[Node]:
+    """What reads it, be it through views."""
+    for user in node.users:
+        yield from _readers(user) if is_view(user) else (user,)
+
+
+def _is_library(node: Node) -> bool:
+    return node.op == "call_function" and not _is_recomputable(node) and not _is_reduction(node)
 
 
 def _sizes(node: Node) -> list[Any]:

@@ -44,6 +44,7 @@ from .table import Declined
 MANY_READS = 4  # loops with more reads than this get memory when read by several
 MOST_READS = 16  # ... and with more than this, always
 MOST_WORK = 96
+MOST_USERS = 8  # loops that more nodes read get memory, as what is taken apart into rows does: its parts would step through it each alone
 MANY_TIMES = 16  # small loops that would be computed so often for each of their elements get memory
 
 
@@ -230,6 +231,7 @@ class Builder:
         if box.data is storage and storage.stride is None:
             storage.stride = self.eager_stride(storage.size)
         several = users > 1 and (len(storage.reads) > MANY_READS or storage.heavy)
+        several = several or (users > MOST_USERS and len(storage.reads) > 1)
         if several or len(storage.reads) > MOST_READS or storage.work > MOST_WORK or not options.current().inlining:
             self.realize(box)
 
