@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import fuselab
+from fuselab.toolkit.events import GraphPartitioned, Recorder
 
 from ..codegen.compiled import agrees
 
@@ -53,10 +54,18 @@ def test_a_row_that_is_not_there_raises_what_eager_raises(wrong):
             call(i, TABLE)
 
 
-def test_training_takes_the_librarys_gradient():
-    bags, twin = nn.EmbeddingBag(40, 16, mode="sum"), nn.EmbeddingBag(40, 16, mode="sum")
-    twin.load_state_dict(bags.state_dict())
-    i = rows(8, 5)
-    fuselab.compile(bags)(i).square().sum().backward()
-    twin(i).square().sum().backward()
-    torch.testing.assert_close(bags.weight.grad, twin.weight.grad)
+@pytest.mark.parametrize("name", [*UNIFORM, *OTHERS])
+def test_gradients_of_bags_are_eagers(name):
+    fn, i = (UNIFORM | OTHERS)[name], rows(8, 5)
+    weights = [TABLE.clone().requires_grad_() for _ in range(2)]
+    for call, weight in zip((fuselab.compile(fn), fn), weights, strict=True):
+        out = call(i, weight)
+        (out if isinstance(out, torch.Tensor) else out[0]).square().sum().backward()
+    torch.testing.assert_close(weights[0].grad, weights[1].grad)
+
+
+def test_bags_of_equally_many_rows_need_no_library_in_training():
+    with Recorder() as seen:
+        fuselab.compile(nn.EmbeddingBag(40, 16, mode="mean"))(rows(8, 5)).square().sum().backward()
+    (cut,) = seen.of(GraphPartitioned)
+    assert "_embedding_bag" not in cut.text()

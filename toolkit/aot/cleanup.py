@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from .. import options, passes, shapes
+from .bags import spread_bags
 from .decompositions import is_random
 from .functionalize import is_view
 
@@ -22,7 +23,7 @@ SIZED = {aten.view.default: 1, aten.expand.default: 1, aten.reshape.default: 1}
 def clean(gm: GraphModule) -> GraphModule:
     """All of them, in order."""
     folding = [fold_constants] if options.current().constant_folding else []
-    steps = [drop_identities, see_through_views, *folding, merge_equals, drop_dead]
+    steps = [drop_identities, spread_bags, see_through_views, *folding, merge_equals, drop_dead]
     return passes.run("aot", steps, gm, verify, text)
 
 

@@ -1,9 +1,9 @@
 """Gradients that are much larger than what they are made of, as those of embeddings and of layers that see few rows: each is made when
 autograd comes for it.
 
-An autograd.Function gives all its gradients together. So all of them are alive at once, in memory that is new in every step, where eager adds
-each to `.grad` before it makes the next, in the same memory. Here backward gives what such a gradient is made of, and a node of autograd
-between the graph and the input makes it. CPU only: a GPU's memory is pooled.
+An autograd.Function gives all its gradients together. So all of them are alive at once, in memory that is new in every step; eager adds each
+to `.grad` before it makes the next, in the same memory. Here backward gives what such a gradient is made of, and a node of autograd between
+the graph and the input makes it. CPU only: a GPU's memory is pooled.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ Box = dict[tuple[int, int], Held]  # of one call: by task of the engine and inpu
 
 
 class Making(torch.autograd.Function):
-    """An input on its way into the graph. On the way back its gradient, or None if it is in the box."""
+    """An input on its way into the graph. On the way back its gradient, which may lie in the box."""
 
     @staticmethod
     def forward(ctx: Any, box: Box, index: int, tensor: torch.Tensor) -> torch.Tensor:
@@ -166,7 +166,9 @@ class Making(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
         held = ctx.box.pop((torch._C._current_graph_task_id(), ctx.index), None)
-        return None, None, grad if held is None else held.made()
+        if held is not None:  # beside it, in a second derivative, what comes by way of a graph differentiated anew
+            grad = held.made() if grad is None else grad + held.made()
+        return None, None, grad
 
 
 def passed(box: Box, inputs: Sequence[Any], late: Sequence[int]) -> list[Any]:

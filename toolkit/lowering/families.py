@@ -6,7 +6,6 @@ from . import (
     antialias,
     convolution,
     creation,
-    embedding_bag,
     indexing,
     joining,
     library,
@@ -25,5 +24,5 @@ from . import (
 
 FAMILIES = (
     *(pointwise, activation, special, view, restride, joining, reduction, indexing, searching, creation),
-    *(pooling, unpooling, adaptive, resampling, antialias, normalisation, library, embedding_bag, products, convolution),
+    *(pooling, unpooling, adaptive, resampling, antialias, normalisation, library, products, convolution),
 )

@@ -18,7 +18,6 @@ from ..loops.ir import Buffer, LoweredGraph, ReinterpretView, TensorBox
 from ..loops.layout import ELEMENTS
 from ..provenance import trail
 from . import (
-    embedding_bag,
     families,  # noqa: F401  (fills the table)
     indexing,
     library,
@@ -210,7 +209,7 @@ def _picks_from_nothing(rule: Any, given: Sequence[TensorBox], val: Any) -> bool
     return len({0 in size for size in sizes}) > 1
 
 
-_PICKING = frozenset(m.__name__ for m in (embedding_bag, indexing, resampling, searching))
+_PICKING = frozenset(m.__name__ for m in (indexing, resampling, searching))
 
 
 def _computable(values: Any) -> bool:
