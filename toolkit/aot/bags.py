@@ -58,11 +58,11 @@ def _backward(node: Node) -> None:
 
 
 def _bag_size(indices: Node, offsets: Node, values: Node) -> int:
-    """How many of the indices each bag has; 0 if that is not the same number for all, or `values` are no floats of a CPU."""
+    """How many of the indices each bag has; 0 if that is not the same number for all, or `values` are not some floats of a CPU."""
     total, value = indices.meta["val"].shape[0], values.meta["val"]
     if offsets.target is not aten.arange.start_step or not isinstance(total, int):
         return 0
-    if not value.is_cpu or value.dtype not in (torch.float32, torch.float64):
+    if not value.is_cpu or value.dtype not in (torch.float32, torch.float64) or value.shape[0] == 0:
         return 0
     start, end, step = (*offsets.args, 1)[:3]
     return step if isinstance(step, int) and step > 0 and (start, end) == (0, total) and total and total % step == 0 else 0

@@ -1,9 +1,9 @@
 """Gradients that are much larger than what they are made of, as those of embeddings and of layers that see few rows: each is made when
 autograd comes for it.
 
-An autograd.Function gives all its gradients together. So all of them are alive at once, in memory that is new in every step; eager adds each
-to `.grad` before it makes the next, in the same memory. Here backward gives what such a gradient is made of, and a node of autograd between
-the graph and the input makes it. CPU only: a GPU's memory is pooled.
+An autograd.Function gives all its gradients together. So all of them are alive at once, in memory that is new in every step; eager adds
+each to `.grad` before it makes the next, in the same memory. Here backward gives what such a gradient is made of, and a node of autograd
+between the graph and the input makes it. CPU only: a GPU's memory is pooled.
 """
 
 from __future__ import annotations
