@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import fuselab
+from fuselab.toolkit.events import KernelFailed, Recorder
 from fuselab.toolkit.loops import index
 
 from .compiled import agrees, compiled
@@ -233,3 +234,15 @@ def test_multiples_of_a_modulus_are_dropped_where_what_is_left_is_negative():
         return torch.stack([inner, c], 1).flatten()[:9].flip(0)
 
     agrees(program, r(3), r(3), r(6))
+
+
+def test_a_line_that_goes_on_with_a_backslash_is_no_part_of_the_kernel_below_it():
+    def scaled(x):
+        return x.exp() + \
+            x
+
+    x = r(8, 8)
+    with Recorder() as recorder:
+        f = fuselab.compile(scaled)
+        torch.testing.assert_close(f(x), scaled(x))
+    assert len(f.kernels) == 1 and not recorder.of(KernelFailed)

@@ -18,6 +18,7 @@ from ..loops.layout import Layout
 from ..loops.product import Product
 from ..provenance import trail
 from .kernel import Arg, Kernel
+from .names import user_lines
 from .writer import Writer
 
 PRELUDE = """\
@@ -269,8 +270,8 @@ def _source(extern: ExternKernel, name: str, biased: bool) -> str:
     out = Writer()
     right = "x w" if extern.out.way == "left" else "x wᵀ"
     out.line(f"// {name}: {right}" + (" + bias" if biased else ""))
-    for where in trail.lines(extern.origins)[:8]:
-        out.line(f"//   {where}  {where.text}".rstrip())
+    for line in user_lines(extern.origins):
+        out.line(f"// {line}")
     with out.block(f'extern "C" const char* {name}(void* const* p, const int64_t* n)'):
         out.line(
             "const float *in_x = (const float*)p[0], *in_w = (const float*)p[1]" + (", *in_bias = (const float*)p[2];" if biased else ";")

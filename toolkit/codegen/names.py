@@ -39,4 +39,9 @@ def header(group: FusedSchedulerNode, name: str) -> list[str]:
     above: list[Origin] = trail.ancestors(group.origins) if group.origins else []
     aten = list(dict.fromkeys(o.name for o in above if o.stage == "aten")) or [n.name for n in group.nodes]
     told = ", ".join(aten[:12]) + (f" and {len(aten) - 12} more" if len(aten) > 12 else "")
-    return [f"{name}: {told}", *(f"  {where}  {where.text}".rstrip() for where in trail.lines(group.origins)[:8])]
+    return [f"{name}: {told}", *user_lines(group.origins)]
+
+
+def user_lines(origins: Iterable[int]) -> list[str]:
+    """Comment lines with the first of the user's lines. None ends in a backslash, with which a C++ comment would go on."""
+    return [f"  {where}  {where.text}".rstrip(" \t\\") for where in trail.lines(origins)[:8]]
