@@ -273,9 +273,9 @@ class Slow(BaseException):
     """The time is over."""
 
 
-def attempt(source: str) -> str | None:
+def attempt(source: str, head: str) -> str | None:
     """As `trial`; None for a program that does not compile, or takes too long."""
-    if any(text in source[len(HEAD) :] for text in TOO_LONG):
+    if any(text in source[len(head) :] for text in TOO_LONG):
         return None
     signal.alarm(SECONDS)
     try:
@@ -290,7 +290,7 @@ def ring(*_: object) -> None:
     raise Slow
 
 
-def main() -> None:
+def main(program: Callable[[Choose], str] = program, head: str = HEAD) -> None:
     count, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
     warnings.simplefilter("ignore")
     sys.unraisablehook = lambda _: None  # generators that raise when they are closed
@@ -298,11 +298,11 @@ def main() -> None:
     wrong = bad = 0
     for n in range(seed, seed + count):
         source = program(random.Random(n).choice)
-        why = attempt(source)
+        why = attempt(source, head)
         bad += why is None
         if why:
             wrong += 1
-            print(f"seed {n}: {why}\n{source[len(HEAD) :]}", flush=True)
+            print(f"seed {n}: {why}\n{source[len(head) :]}", flush=True)
     print(f"{count - bad} programs from seed {seed}: {wrong} differ")
     sys.exit(wrong > 0)
 
