@@ -7,6 +7,8 @@ of `random_protocols.py` do. As a script: `random_idioms.py COUNT [SEED]`.
 
 from __future__ import annotations
 
+import re
+
 from random_protocols import Choose, main, options
 
 HEAD = '''
@@ -277,7 +279,7 @@ d = dict(table)
 k, v, i = d.keys(), d.values(), d.items()
 d["new"] = x
 @b
-out.append((list(k), len(v), ("a", 1) in i, k & {"a", "new"}, k - {"a"}))
+out.append((list(k), len(v), ("a", 1) in i, sorted(map(str, k & {"a", "new"})), sorted(map(str, k - {"a"}))))
 del d["a"]
 out.append(list(i)[:1])
 ---
@@ -290,7 +292,7 @@ s = {1, 2, 3}
 for k in list(s):
     s.discard(k + 1)
     @b
-out.append((s, s ^ {1, 9}, s <= {1, 2, 3}))
+out.append((s, sorted(s ^ {1, 9}), s <= {1, 2, 3}))
 ---
 out.append(f"{@n:>6}|{@n:+d}|{@n:#x}|{@n:08.3f}|{@n:,}|{@n:e}|{'t':^{@n + 3}}|{@n!r:>4}")
 @b
@@ -492,7 +494,7 @@ def cached(v):
     return v * 2
 out.append((cached(@n), cached(@n)))
 @b
-out.append((cached(1), cached.cache_info()[:2]))
+out.append((cached(1), cached.cache_info().misses))
 ---
 i = iter(@l)
 out.append(next(i, None))
@@ -567,18 +569,14 @@ SLOTS = {
     "exc": options("ValueError('v') ;; KeyError('k') ;; OSError(2, 'o') ;; ZeroDivisionError() ;; Swallow"),
     "shape": options("Circle(n) ;; Circle(0) ;; Rect(2, 1) ;; Rect(n, n) ;; {'a': 1, 'q': x} ;; [1, [2, 3], 4] ;; Row(1) ;; Row(2, None) ;; n ;; Perm.R ;; 'b' ;; x"),
 }  # fmt: skip
-_BLOCKS = [block.strip("\n").splitlines() for block in BLOCKS.split("---\n")]
-_LONGEST_FIRST = sorted(SLOTS, key=len, reverse=True)
+_BLOCKS = [block.strip("\n") for block in BLOCKS.split("---\n")]
 
 
 def block(choose: Choose) -> list[str]:
-    lines = []
-    for line in choose(_BLOCKS):
-        for slot in _LONGEST_FIRST:
-            while "@" + slot in line and not line.lstrip().startswith("@functools"):
-                line = line.replace("@" + slot, choose(SLOTS[slot]), 1)
-        lines.append(line)
-    return lines
+    text = choose(_BLOCKS)
+    for slot in sorted(SLOTS, key=len, reverse=True):
+        text = re.sub(rf"@{slot}\b", lambda _, slot=slot: choose(SLOTS[slot]), text)
+    return text.splitlines()
 
 
 def program(choose: Choose) -> str:

@@ -441,3 +441,32 @@ def test_what_a_class_holds_is_seen_as_it_was_written_last():
     expected, Thing.shared = fn(x, thing), 1
     found = fuselab.compile(fn, backend="eager")(x, thing)
     assert all(map(torch.equal, found, expected)) and Thing.shared == 7
+
+
+def test_what_an_exception_keeps_dies_where_it_is_let_go():
+    seen = []
+
+    class Dies:
+        def __del__(self):
+            seen.append("dead")
+
+    def fails():
+        held = Dies()
+        raise ValueError(held is None)
+
+    def f(x):
+        try:
+            fails()
+        except ValueError as error:
+            print(end="")
+            seen.append(str(error))
+        y = x * 2
+        seen.append("after")
+        print(end="")
+        return y
+
+    f(x)
+    expected = list(seen)
+    seen.clear()
+    Captured(f)(x)
+    assert seen == expected == ["False", "dead", "after"]

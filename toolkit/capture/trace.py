@@ -9,7 +9,7 @@ import functools
 import os
 import sysconfig
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType, CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -60,14 +60,25 @@ def is_library(filename: str) -> bool:
 
 def acts_at_its_end(value: object) -> bool:
     """Does code of the user's run when the object dies: a finalizer, what a generator's `try` and `with` blocks end with, the callback of a
-    weak reference? (Torch and Python themselves have such references to tensors, classes and functions.)"""
+    weak reference? (Torch and Python themselves have such references to tensors, classes and functions.) An exception keeps what the frames
+    had that it came through."""
     kind = type(value)
+    if issubclass(kind, BaseException):
+        return any(acts_at_its_end(v) for v in _left_behind(value) if not isinstance(v, BaseException))
     if issubclass(kind, (GeneratorType, CoroutineType)) or in_class(kind, "__del__") is not None:
         return True
     if not kind.__weakrefoffset__ or issubclass(kind, (torch.Tensor, torch.nn.Module, type, FunctionType)):
         return False
     references = [r for r in weakref.getweakrefs(value) if issubclass(type(r), weakref.ref)]  # the others are proxies
     return any(r.__callback__ is not None for r in references)
+
+
+def _left_behind(error: BaseException) -> Iterator[Any]:
+    """Values of locals in frames that it ended: all of its traceback but the first, whose frame handles it."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+        yield from place.tb_frame.f_locals.values()
 
 
 class Trace:
