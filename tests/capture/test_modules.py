@@ -5,6 +5,9 @@ import torch.nn.functional as F
 from eager import Captured, check
 from torch import nn
 
+import fuselab
+from fuselab.toolkit.events import InternalFailure, Recorder
+
 x = torch.randn(3, 8)
 
 
@@ -115,3 +118,25 @@ def test_forward_hooks_run():
     model.register_forward_hook(lambda m, args, out: out * 2)
     model.register_forward_pre_hook(lambda m, args: (args[0] + 1,))
     check(model, x, graphs=None, breaks=None)
+
+
+def test_modules_whose_hash_follows_their_state_are_told_apart_by_identity():
+    class Total(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.total, self.parts = torch.zeros(()), []
+
+        def __hash__(self):
+            return hash((id(self.total), len(self.parts)))
+
+        def forward(self, x):
+            self.total = self.total + x.sum()
+            self.parts.append(len(self.parts))
+            return self.total
+
+    module = Total()
+    with Recorder() as heard:
+        compiled = fuselab.compile(lambda x: module(x), backend="eager")
+        found = [float(compiled(torch.ones(2))) for _ in range(6)]
+    assert found == [2.0, 4.0, 6.0, 8.0, 10.0, 12.0] and module.parts == list(range(6))
+    assert not [e for e in heard.events if isinstance(e, InternalFailure)]

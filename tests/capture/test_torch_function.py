@@ -1,13 +1,14 @@
 """Classes with __torch_function__, and modes, are seen through: the handler is inlined, the graph works on plain tensors."""
 
-import fuselab
 import pytest
 import torch
 import torch.nn.functional as F
 from eager import Captured, check, same
-from fuselab.toolkit.events import InternalFailure, Recorder
 from torch import nn
 from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function
+
+import fuselab
+from fuselab.toolkit.events import InternalFailure, Recorder
 
 x, y = torch.randn(3, 4), torch.randn(3, 4)
 

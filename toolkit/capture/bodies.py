@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import replace
 from types import CodeType
-from typing import Generic, TypeVar
 
+from .by_identity import ByIdentity
 from .bytecode import Body, assemble, disassemble
 
-T = TypeVar("T")
-
-
-class ByCode(Generic[T]):
-    """A mapping from code objects by identity (their own equality ignores the file) that does not keep them alive."""
-
-    def __init__(self) -> None:
-        self._entries: dict[int, tuple[weakref.ref[CodeType], T]] = {}
-
-    def get(self, code: CodeType) -> T | None:
-        found = self._entries.get(id(code))
-        return found[1] if found is not None and found[0]() is code else None
-
-    def set(self, code: CodeType, value: T) -> T:
-        key = id(code)
-        self._entries[key] = (weakref.ref(code, lambda _, key=key: self._entries.pop(key, None)), value)
-        return value
-
-    def clear(self) -> None:
-        self._entries.clear()
-
-
-_bodies: ByCode[Body] = ByCode()
+_bodies: ByIdentity[CodeType, Body] = ByIdentity()
 
 
 def body_of(code: CodeType) -> Body:

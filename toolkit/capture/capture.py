@@ -20,8 +20,8 @@ from ..errors import Unsupported
 from ..events import GraphBroken, GraphCaptured, emit
 from ..regions import leaving_blocks
 from . import transforms
-from .bodies import ByCode
 from .breaks import BreakGraph, Observed, Restart, SkipFrame
+from .by_identity import ByIdentity
 from .bytecode import VERSION
 from .consolidate import consolidate
 from .ending import Compiled, Ending
@@ -59,8 +59,8 @@ class Capture:
         self.options = options
         self.fullgraph = fullgraph
         self.dynamic = dynamic
-        self.histories: ByCode[History] = ByCode()
-        self.told: ByCode[set[tuple[Any, ...]]] = ByCode()  # breaks of a code object and of its resume functions
+        self.histories: ByIdentity[CodeType, History] = ByIdentity()
+        self.told: ByIdentity[CodeType, set[tuple[Any, ...]]] = ByIdentity()  # breaks of a code object and of its resume functions
 
     def capture(self, frame: FrameView) -> Entry | Skip:
         """Compile one frame for the values it has now. Raises Unsupported under fullgraph; other failures run the frame in eager."""

@@ -150,9 +150,9 @@ class Consolidation:
     def trusted(self, source: Source) -> bool:
         """A module whose dicts the module guard covers."""
         value = self.value(source)
-        if not isinstance(value, Module) or id(value) in self.restless or value in self.history.restless or isinstance(source, ConstSource):
+        if not isinstance(value, Module) or isinstance(source, ConstSource) or not _is_open(value):
             return False
-        if not _is_open(value):
+        if id(value) in self.restless or self.history.is_restless(value):
             return False
         root = self._root(source)
         if root is source and not self.history.may_pin(source.text(), value):

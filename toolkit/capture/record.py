@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .breaks import BreakGraph
+from .by_identity import ByIdentity
 from .modules import TABLES, DictSpec, ModuleSpec
 
 ENOUGH_CHANGES = 2
@@ -24,9 +25,8 @@ class History:
     numbers: dict[str, set[float]] = field(default_factory=dict)
     contents: dict[str, set[int]] = field(default_factory=dict)  # hashes of the lengths, keys or texts seen at each source
     specs: weakref.WeakSet[ModuleSpec] = field(default_factory=weakref.WeakSet)  # of versions that are alive
-    changes: weakref.WeakKeyDictionary[torch.nn.Module, int] = field(default_factory=weakref.WeakKeyDictionary)
+    changes: ByIdentity[torch.nn.Module, int] = field(default_factory=ByIdentity)
     shared: set[str] = field(default_factory=set)  # sources at which several modules were seen
-    restless: weakref.WeakSet[torch.nn.Module] = field(default_factory=weakref.WeakSet)
 
     def varying_dims(self, source: str, sizes: tuple[int, ...]) -> list[int]:
         """Dimensions of the tensor at `source` that were seen with different sizes, this one included."""
@@ -70,12 +70,11 @@ class History:
             owners = {id(space): m for m in root.modules() for space in (m.__dict__, *(m.__dict__.get(t) for t in TABLES))}
             for dicts in spec.dicts:
                 if changed_keys(dicts) - {"training"} and id(dicts.namespace) in owners:
-                    self._count_change(owners[id(dicts.namespace)])
+                    module = owners[id(dicts.namespace)]
+                    self.changes.set(module, (self.changes.get(module) or 0) + 1)
 
-    def _count_change(self, module: torch.nn.Module) -> None:
-        self.changes[module] = self.changes.get(module, 0) + 1
-        if self.changes[module] >= ENOUGH_CHANGES:
-            self.restless.add(module)
+    def is_restless(self, module: torch.nn.Module) -> bool:
+        return (self.changes.get(module) or 0) >= ENOUGH_CHANGES
 
 
 def changed_keys(spec: DictSpec) -> set[Any]:

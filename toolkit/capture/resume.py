@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Literal, NamedTuple
 
-from .bodies import ByCode, assembled, body_of
+from .bodies import assembled, body_of
+from .by_identity import ByIdentity
 from .bytecode import VERSION, Body, Handler, Instruction, stack_depths
 from .emit import Emitter
 from .liveness import Liveness, first_argument, hidden_cells, liveness, looks_at_all, reachable
@@ -100,7 +101,7 @@ class _Place(NamedTuple):
     indices: list[int]
 
 
-_places: ByCode[_Place] = ByCode()
+_places: ByIdentity[CodeType, _Place] = ByIdentity()
 
 
 def _place(code: CodeType) -> _Place:
