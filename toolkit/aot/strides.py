@@ -156,9 +156,9 @@ def _suggests_channels_last(x: Tensor) -> bool:
 
 
 _UNTAGGED = {aten.native_dropout_backward.default, aten.hardswish_backward.default, aten.hardtanh_backward.default}
-_LIKE = dict.fromkeys(
-    (aten.replication_pad2d_backward.default, aten.native_batch_norm_backward.default), 1
-)  # who decides, if not the first
+_LIKE = dict.fromkeys(  # the argument that decides, where that is not the first one
+    (aten.replication_pad2d_backward.default, aten.native_batch_norm_backward.default, aten.batch_norm_backward.default), 1
+)
 _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
     aten.masked_fill.Scalar: contiguous,
     aten.masked_fill.Tensor: contiguous,
@@ -179,6 +179,7 @@ _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
     aten.replication_pad2d_backward.default: as_images,
     aten.native_batch_norm.default: as_images,
     aten.native_batch_norm_backward.default: as_images,
+    aten.batch_norm_backward.default: as_images,
     aten._native_batch_norm_legit_functional.default: as_images,
     aten._native_batch_norm_legit.no_stats: as_images,
     aten._native_batch_norm_legit_no_training.default: as_images,

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ..errors import CannotTrace
+from . import mutating
 
 
 def batch_norm(
@@ -165,5 +166,5 @@ class Substituting(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         substitute = SUBSTITUTES.get(func)
-        result = substitute(*args, **(kwargs or {})) if substitute is not None else NotImplemented
+        result = substitute(*args, **(kwargs or {})) if substitute is not None else mutating.traced(func, args, kwargs or {})
         return func(*args, **(kwargs or {})) if result is NotImplemented else result
