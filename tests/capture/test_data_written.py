@@ -38,6 +38,14 @@ def shared(x, y):
     return x * 1
 
 
+def set_to_another(x, y):
+    y.set_(x.t().contiguous())
+    z = torch.empty(0)
+    z.set_(x)
+    z.add_(1)
+    return y + 1, z, x * 2
+
+
 def of_both(x, y):
     x.data, y.data = y.data, x.data
     return x - y
@@ -49,7 +57,10 @@ def over_a_break(x, y):
     return y + 1
 
 
-@pytest.mark.parametrize("fn", [of_a_result, of_an_argument, other_sizes, shared, of_both, over_a_break], ids=lambda f: f.__name__)
+WRITERS = [of_a_result, of_an_argument, other_sizes, shared, set_to_another, of_both, over_a_break]
+
+
+@pytest.mark.parametrize("fn", WRITERS, ids=lambda f: f.__name__)
 def test_data_is_written(fn):
     check(fn, X, X + 1, graphs=None, breaks=1 if fn is over_a_break else 0)
 

@@ -140,3 +140,43 @@ def test_modules_whose_hash_follows_their_state_are_told_apart_by_identity():
         found = [float(compiled(torch.ones(2))) for _ in range(6)]
     assert found == [2.0, 4.0, 6.0, 8.0, 10.0, 12.0] and module.parts == list(range(6))
     assert not [e for e in heard.events if isinstance(e, InternalFailure)]
+
+
+class LazyByData(nn.modules.lazy.LazyModuleMixin, nn.Module):
+    """Its parameter begins as the first data."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.UninitializedParameter()
+
+    def initialize_parameters(self, x):
+        if self.has_uninitialized_params():
+            with torch.no_grad():
+                self.scale.materialize(x.shape[-1:])
+                self.scale.copy_(x[0, 0, 0])
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def lazy_run(compiled, *modules):
+    """(results, graphs and breaks) of two calls of a model that is lazy at the first."""
+    torch.manual_seed(0)
+    model = nn.Sequential(*(make() for make in modules))
+    fn = Captured(model.forward) if compiled else model.forward
+    results = [fn(torch.full((4, 3, 6, 6), 2.0)), fn(torch.ones(4, 3, 6, 6))]
+    results[1].sum().backward()
+    return [*results, *(p.grad for p in model.parameters()), torch.rand(2)], fn
+
+
+def test_lazy_modules_are_captured_whole_at_their_first_call():
+    modules = (lambda: nn.LazyConv2d(2, 3), nn.LazyBatchNorm2d, nn.ReLU, nn.Flatten, lambda: nn.LazyLinear(5))
+    got, fn = lazy_run(True, *modules)
+    torch.testing.assert_close(got, lazy_run(False, *modules)[0])
+    assert not fn.breaks
+    assert len(fn.graphs) == 1
+
+
+def test_lazy_modules_that_look_at_data_or_come_after_random_numbers_begin_as_in_eager():
+    for modules in ((LazyByData, nn.Flatten), (nn.Dropout, nn.Flatten, lambda: nn.LazyLinear(5))):
+        torch.testing.assert_close(lazy_run(True, *modules)[0], lazy_run(False, *modules)[0])

@@ -38,14 +38,14 @@ def cond(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
 def _selection(tx: Interpreter, predicate: TensorVariable, named: Kwargs, operands: Args) -> VariableTracker:
     before = tx.graph.operations()
     yes, no = (tx.call(named[which], operands) for which in ("true_fn", "false_fn"))
-    if any(_is_random(node) for node in list(tx.graph.fx.nodes)[-(tx.graph.operations() - before) :]):
+    if any(is_random(node) for node in list(tx.graph.fx.nodes)[-(tx.graph.operations() - before) :]):
         tx.break_graph("data-dependent-branch", _WHY)
     if predicate.example.dim():
         predicate = tx.graph.call_method("reshape", [predicate, tx.wrap_constant(())])  # type: ignore[assignment]
     return _select(tx, predicate, yes, no)
 
 
-def _is_random(node: torch.fx.Node) -> bool:
+def is_random(node: torch.fx.Node) -> bool:
     target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     return any(word in target for word in ("rand", "dropout", "bernoulli", "normal_", "uniform_", "multinomial", "exponential_"))
 

@@ -7,7 +7,7 @@ import numbers
 import operator
 from collections.abc import Callable, Hashable
 from types import FunctionType, GetSetDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 
@@ -182,14 +182,14 @@ class TensorVariable(VariableTracker):
         return tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is read")
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
-        if name == "data" and self._takes(tx.realize(value)):
+        if name == "data" and self.takes(tx.realize(value)):
             self._set_data(tx, tx.realize(value))
             return
         if name in ("data", "requires_grad", "shape", "names") or (name == "grad" and self.source is None):
             tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is written")
         tx.effects.store_attr(self, name, value)
 
-    def _takes(self, value: VariableTracker) -> bool:
+    def takes(self, value: VariableTracker) -> TypeGuard[TensorVariable]:
         """Can it be this tensor's data, in the graph and after it?"""
         if type(value) is not TensorVariable or type(self) is not TensorVariable or value is self or _torch.transform_active():
             return False

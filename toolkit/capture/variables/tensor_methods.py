@@ -88,6 +88,14 @@ def requires_grad_(tx: Interpreter, tensor: TensorVariable, requires_grad: Varia
     return tx.break_graph("unsupported-operation", "requires_grad_() changes a tensor")
 
 
+def set_(tx: Interpreter, tensor: TensorVariable, source: VariableTracker | None = None, *where: VariableTracker) -> VariableTracker | None:
+    """x.set_(y), where autograd follows neither, is x.data = y."""
+    if where or source is None or not tensor.takes(source) or tensor.example.requires_grad or source.example.requires_grad:
+        return None
+    tensor.set_attr(tx, "data", source)
+    return tensor
+
+
 def item(name: str) -> Rule:
     def rule(tx: Interpreter, tensor: TensorVariable, key: VariableTracker, *value: VariableTracker) -> VariableTracker | None:
         if name == "__getitem__":
@@ -128,7 +136,7 @@ METHODS: dict[str, Rule] = {
     "register_hook": hook("register_hook"), "register_post_accumulate_grad_hook": hook("register_post_accumulate_grad_hook"),
     "as_subclass": as_subclass,
     "size": size, "stride": stride, "numel": numel, "nelement": numel, "dim": dim, "ndimension": dim, "type": type_,
-    "requires_grad_": requires_grad_,
+    "requires_grad_": requires_grad_, "set_": set_,
     "is_inference": is_inference,
     "__len__": lambda tx, tensor: tx.length(tensor), "__iter__": lambda tx, tensor: tensor.iterate(tx), "__bool__": lambda tx,
     tensor: tx.wrap_constant(tensor.truth(tx)),

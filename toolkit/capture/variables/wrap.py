@@ -55,6 +55,7 @@ def handlers() -> tuple[Handler, ...]:
         hooks,
         identity,
         lazy,
+        lazy_modules,
         messages,
         module_hooks,
         modules,
