@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import operator
 import typing
 import weakref
 
+import numpy
 import pytest
 import torch
 from eager import check
@@ -248,3 +250,88 @@ def test_ids_of_arguments_are_compared_without_a_break():
 def test_what_a_descriptor_of_tensors_gives():
     shape = torch.Tensor.shape
     check(lambda x: (shape.__get__(x), torch.Tensor.dtype.__get__(x), shape.__name__, x + 1), X, fullgraph=True)
+
+
+class Doubled(int):
+    def __new__(cls, value):
+        return super().__new__(cls, value * 2)
+
+
+class Loud(str):
+    def shout(self):
+        return self.upper() + "!"
+
+
+def test_arithmetic_of_subclasses_of_values():
+    def f(x, n):
+        made = Doubled(3)
+        return x * made, made + 1, 1 - made, made**2, -made, type(made + made).__name__, Loud("a") + "b", "%s" % Loud("c"), n + 1, n // 2  # noqa: UP031
+
+    check(f, X, Doubled(5), fullgraph=True)
+
+    def refused(x):
+        try:
+            return Doubled(1) + "a"
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(refused, X, graphs=None, breaks=None)
+
+
+def test_tuples_refuse_to_be_changed_in_their_own_words():
+    def f(x, pair):
+        said = []
+        for change in (lambda: pair.__class__, lambda: operator.setitem(pair, 0, 1), lambda: operator.delitem((1, 2), 0)):
+            try:
+                change()
+            except TypeError as error:
+                said.append(str(error))
+        items = (1, [2])
+        try:
+            items[1] += [3]
+        except TypeError as error:
+            said.append(str(error))
+        return x + 1, said, items
+
+    check(f, X, Plain(X), graphs=None, breaks=None)
+
+
+class Both:
+    def __index__(self):
+        return 1
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, at):
+        return (1, 0)[at]
+
+
+def test_what_is_a_sequence_and_an_index_indexes_as_a_sequence():
+    check(lambda x, at: x[at] + 1, X, Both(), graphs=None, breaks=None)
+
+
+def test_weak_dicts_are_looked_up():
+    class Thing:
+        pass
+
+    thing, cache = Thing(), weakref.WeakValueDictionary()
+    cache["a"] = thing
+    f = fuselab.compile(lambda x: (x + 1, cache.get("a") is thing, cache.get("b")), backend="eager")
+    assert f(X)[1:] == (True, None) and not f.breaks
+    cache["a"] = other = Thing()
+    assert f(X)[1:] == (False, None) and other is not thing
+
+
+def test_numbers_of_numpy_with_an_integer_that_varies():
+    f = fuselab.compile(lambda x, n, m: x + (n % m) + m * n, backend="eager")
+    for n in (7, 8, 9):
+        assert torch.equal(f(X, n, numpy.int64(3)), X + n % 3 + 3 * n)
+    assert not f.breaks
+
+
+def test_the_parts_of_a_property():
+    class Kept:
+        k = property(lambda self: 3, doc="three")
+
+    check(lambda x: (x + Kept.k.fget(Kept()), Kept.k.__doc__, hash(x.shape[0]) == hash(2)), X, fullgraph=True)

@@ -195,6 +195,8 @@ def _hash(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
         return tx.fold(hash, value.constant())
     if isinstance(value, TupleVariable) and (hashed := fold_if_constant(tx, hash, [TupleVariable(value.items)], {})) is not None:
         return hashed
+    if isinstance(value, SymbolicVariable):
+        return tx.fold(hash, value.number(tx))
     value.key(tx)  # raises the traced TypeError for what cannot be hashed
     return tx.break_graph("unsupported-call", f"hash() of {value.describe()}")
 
@@ -473,7 +475,7 @@ for _made in (object, list, dict, tuple, set, frozenset, str, int, float, BaseEx
 
 def wrap_builtin(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
     """Functions and descriptors of C. A method bound to an object (`[].append`) is that object's method."""
-    if not isinstance(value, KINDS):
+    if not isinstance(value, KINDS) and type(value) is not property:
         return None
     owner = getattr(value, "__self__", None)
     if _is_method(value, owner):

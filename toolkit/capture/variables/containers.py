@@ -394,6 +394,12 @@ class TupleVariable(SequenceVariable):
     def proxy(self, tx: Interpreter) -> Any:
         return tuple(super().proxy(tx))
 
+    def set_item(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
+        tx.raise_error(TypeError, f"'{class_name(self.kind)}' object does not support item assignment")
+
+    def del_item(self, tx: Interpreter, key: VariableTracker) -> None:
+        tx.raise_error(TypeError, f"'{class_name(self.kind)}' object doesn't support item deletion")
+
     def key(self, tx: Interpreter) -> Hashable:
         return tuple(tx.realize(v).key(tx) for v in self.items)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +21,7 @@ from .constant import ConstantVariable
 from .containers import SequenceVariable
 from .opaque import OpaqueVariable
 from .rules import PURE
+from .shape import SymbolicVariable
 from .tensor import KINDS, TensorVariable
 from .tensor_making import as_tensor, tensor_of_list
 from .tensor_methods import METHODS
@@ -52,6 +54,13 @@ class NumpyScalarVariable(ConstantVariable):
 
     def proxy(self, tx: Interpreter) -> Any:
         return self.value.item()
+
+    def binary(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        """With an integer that varies: numpy has none."""
+        return tx.fold(op, self.value, other.number(tx)) if isinstance(other, SymbolicVariable) else None
+
+    def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
+        return tx.fold(op, other.number(tx), self.value) if isinstance(other, SymbolicVariable) else None
 
     def rebuild(self, out: Rebuilder) -> None:
         out.load_object(self.value)

@@ -266,19 +266,20 @@ class UserObjectVariable(VariableTracker):
         name = op.__name__.strip("_")
         answer = self._ask(tx, f"__{name}__", other)
         if answer is None and self.base is not None:
-            answer = self.base.binary(tx, op, getattr(other, "base", None) or other)
+            inner = getattr(other, "base", None) or other
+            answer = _of_values(tx, op, self.base, inner) or self.base.binary(tx, op, inner)
         return answer
 
     def reflected(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker) -> VariableTracker | None:
         name = op.__name__.strip("_")
         answer = None if op in _IN_PLACE else self._ask(tx, f"__r{name}__", other)
         if answer is None and self.base is not None and getattr(other, "base", None) is None:
-            answer = other.binary(tx, op, self.base)
+            answer = _of_values(tx, op, other, self.base) or other.binary(tx, op, self.base)
         return answer
 
     def unary(self, tx: Interpreter, op: Callable[..., Any]) -> VariableTracker | None:
         answer = self._ask(tx, f"__{op.__name__.strip('_')}__")
-        return answer if answer is not None or self.base is None else self.base.unary(tx, op)
+        return answer if answer is not None or self.base is None else tx.unary(op, self.base)
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
         answer = self._ask(tx, _COMPARISONS[op], other)
@@ -396,7 +397,7 @@ class UserObjectVariable(VariableTracker):
 
     def proxy(self, tx: Interpreter) -> Any:
         """Subclasses of built-in values stand for those; other objects cannot be in a graph."""
-        index = self.special(tx, "__index__")
+        index = self.special(tx, "__index__") if in_class(self.cls, "__getitem__") is None else None  # else torch takes it for a sequence
         if index is not None:
             return tx.call(index, []).proxy(tx)
         if self.base is not None and self.special(tx, "__iter__") is None and self.special(tx, "__getitem__") is None:
@@ -450,6 +451,19 @@ class UserObjectVariable(VariableTracker):
 
 _IN_PLACE = {getattr(operator, n) for n in dir(operator) if n.startswith("i") and not n.startswith(("is", "inv", "itemg", "index"))}
 _COMPARISONS = {"<": "__lt__", "<=": "__le__", "==": "__eq__", "!=": "__ne__", ">": "__gt__", ">=": "__ge__"}
+
+
+def _of_values(tx: Interpreter, op: Callable[..., Any], left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+    """`op` of two known values, one inside an instance of a subclass: where it is refused, Python's words name that."""
+    if not left.is_constant() or not right.is_constant():
+        return None
+    try:
+        op(left.constant(), right.constant())
+    except TypeError:
+        return None
+    except Exception:
+        pass
+    return tx.fold(op, left.constant(), right.constant())
 
 
 def callable_class(cls: type) -> bool:

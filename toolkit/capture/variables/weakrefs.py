@@ -102,10 +102,10 @@ def _ref(tx: Interpreter, target: VariableTracker, callback: VariableTracker | N
 
 def wrap_weakref(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
     """Handler. A reference with a callback stays as it is: only its target is looked at."""
-    if type(value) is not weakref.ref:
+    if type(value) not in _KINDS:
         return None
     target = value()
-    tx.guard(GuardKind.TYPE_IS, source, weakref.ref)
+    tx.guard(GuardKind.TYPE_IS, source, type(value))
     if target is None:
         tx.guard(GuardKind.CALLABLE, source, _DEAD)
         return WeakrefVariable(None, source)
@@ -117,4 +117,5 @@ def wrap_weakref(tx: Interpreter, value: object, source: Source) -> VariableTrac
     return WeakrefVariable(known, source)
 
 
+_KINDS = (weakref.ref, weakref.KeyedRef)  # those of weak dicts' values
 _DEAD = Predicate(lambda ref: ref() is None, "a dead weak reference")
