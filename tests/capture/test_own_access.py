@@ -335,3 +335,41 @@ def test_the_parts_of_a_property():
         k = property(lambda self: 3, doc="three")
 
     check(lambda x: (x + Kept.k.fget(Kept()), Kept.k.__doc__, hash(x.shape[0]) == hash(2)), X, fullgraph=True)
+
+
+class Told(list):
+    def __setitem__(self, index, value):
+        told.append(index)
+        super().__setitem__(index, value)
+
+
+class ToldInOrder(collections.OrderedDict):
+    def __setitem__(self, key, value):
+        told.append(key)
+        super().__setitem__(key, value)
+
+    def __delitem__(self, key):
+        told.append("del " + key)
+        super().__delitem__(key)
+
+
+told: list = []
+
+
+def test_changes_are_put_into_instances_past_their_own_items():
+    def f(x, items, table):
+        items.append(x)
+        items[0] = 3
+        list.__setitem__(items, 0, 4)
+        table["a"] = x
+        table.setdefault("b", 2)
+        table.popitem()
+        return x + len(items)
+
+    found = []
+    for call in (f, fuselab.compile(f, backend="eager")):
+        items, table = Told([1]), ToldInOrder(z=1)
+        told.clear()
+        call(X, items, table)
+        found.append((list(told), list(items), list(table)))
+    assert str(found[0]) == str(found[1])

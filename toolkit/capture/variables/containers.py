@@ -349,6 +349,18 @@ class ListVariable(SequenceVariable):
         out.emit.pop_top()
 
 
+class InnerListVariable(ListVariable):
+    """What an existing instance of a subclass of list holds: it is put there past the class's own `__setitem__`."""
+
+    def replay(self, out: Rebuilder) -> None:
+        out.load_object(list.__setitem__)
+        out.value(self)
+        out.emit.load_const(slice(None))
+        self.rebuild(out)
+        out.emit.call(3)
+        out.emit.pop_top()
+
+
 class _Ranked:
     """A value among others to be sorted: `<` is the traced program's."""
 

@@ -13,7 +13,7 @@ from ..guards import GuardKind, Predicate
 from ..source import AttrSource, CallSource, ConstSource, Source, TupleItemSource, item_source
 from .base import LazyVariable, VariableTracker
 from .constant import constant_variable
-from .containers import ListVariable, TupleVariable
+from .containers import InnerListVariable, TupleVariable
 from .dicts import DictVariable
 from .namespace_objects import SimpleNamespaceVariable
 from .user_defined import UserObjectVariable, base_kind
@@ -83,7 +83,7 @@ def wrap_base(tx: Interpreter, value: Any, source: Source) -> VariableTracker | 
     if kind in (list, tuple):
         tx.guard(GuardKind.LENGTH_IS, CallSource(source, _plain(kind), kind.__name__), kind.__len__(value))
         items = [LazyVariable(v, item_source(source, n, type(value))) for n, v in enumerate(kind.__iter__(value))]
-        return ListVariable(items, source) if kind is list else TupleVariable(items)
+        return InnerListVariable(items, source) if kind is list else TupleVariable(items)
     if kind in (str, int, float, complex, bytes):
         tx.guard(GuardKind.CONSTANT_EQUALS, CallSource(source, _plain(kind), kind.__name__), _plain(kind)(value))
         return constant_variable(_plain(kind)(value))

@@ -125,6 +125,9 @@ def _call_base(tx: Interpreter, receiver: UserObjectVariable, descriptor: Any, r
         return _init_base(tx, receiver, rest, kwargs)
     if _corrupts(base, descriptor):
         return tx.break_graph("side-effect", f"{descriptor.__qualname__} of {receiver.describe()} is called, past its own order")
+    in_order = isinstance(base, DictVariable) and base.kind.__name__ == "OrderedDict"
+    if in_order and name in _BY_OTHERS and any(receiver.special(tx, other) is not None for other in _ASKED):
+        return tx.break_graph("unsupported-call", f"{name} of {receiver.describe()} is called, which asks its class's own methods")
     if name == "__getitem__":
         return receiver.base_item(tx, rest[0])
     if name == "copy" and isinstance(base, DictVariable) and base.kind is not dict:  # made by a call of the class
@@ -134,6 +137,7 @@ def _call_base(tx: Interpreter, receiver: UserObjectVariable, descriptor: Any, r
     return _on_plain(tx, base, name, rest, kwargs)
 
 
+_BY_OTHERS, _ASKED = ("setdefault", "pop", "popitem"), ("__getitem__", "__setitem__", "__delitem__", "__contains__")
 _MIXING = {f"__{n}__" for n in (*_COMPARE, *_BINARY, "or", "and")}
 
 
