@@ -373,3 +373,30 @@ def test_changes_are_put_into_instances_past_their_own_items():
         call(X, items, table)
         found.append((list(told), list(items), list(table)))
     assert str(found[0]) == str(found[1])
+
+
+class Noted(set):
+    def add(self, member):
+        told.append(member)
+        super().add(member)
+
+
+class Frozen(frozenset):
+    def __contains__(self, member):
+        return member == "always" or super().__contains__(member)
+
+
+def test_existing_instances_of_subclasses_of_sets():
+    def f(x, some, fixed):
+        some.add(5)
+        set.add(some, 6)
+        return x + len(some), 5 in some, "always" in fixed, 2 in fixed, sorted(fixed), some | {9}, fixed & {1}, isinstance(some, set)
+
+    found = []
+    for call in (f, fuselab.compile(f, backend="eager")):
+        told.clear()
+        for given in ([1], [1, 2]):
+            some = Noted(given)
+            found.append((call(X, some, Frozen(given))[1:], sorted(some), list(told)))
+    assert found[:2] == found[2:]
+    assert not call.breaks

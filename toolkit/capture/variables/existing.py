@@ -14,7 +14,7 @@ from ..source import AttrSource, CallSource, ConstSource, Source, TupleItemSourc
 from .base import LazyVariable, VariableTracker
 from .constant import constant_variable
 from .containers import InnerListVariable, TupleVariable
-from .dicts import DictVariable
+from .dicts import DictVariable, FrozenSetVariable, SetVariable
 from .namespace_objects import SimpleNamespaceVariable
 from .user_defined import UserObjectVariable, base_kind
 
@@ -84,6 +84,12 @@ def wrap_base(tx: Interpreter, value: Any, source: Source) -> VariableTracker | 
         tx.guard(GuardKind.LENGTH_IS, CallSource(source, _plain(kind), kind.__name__), kind.__len__(value))
         items = [LazyVariable(v, item_source(source, n, type(value))) for n, v in enumerate(kind.__iter__(value))]
         return InnerListVariable(items, source) if kind is list else TupleVariable(items)
+    if kind in (set, frozenset):
+        listed = CallSource(source, _plain(kind), "list")
+        tx.guard(GuardKind.LENGTH_IS, listed, kind.__len__(value))
+        members = [tx.wrap(v, TupleItemSource(listed, n)) for n, v in enumerate(kind.__iter__(value))]
+        held = {m.key(tx): m for m in members}
+        return SetVariable(held, source) if kind is set else FrozenSetVariable(held)
     if kind in (str, int, float, complex, bytes):
         tx.guard(GuardKind.CONSTANT_EQUALS, CallSource(source, _plain(kind), kind.__name__), _plain(kind)(value))
         return constant_variable(_plain(kind)(value))
@@ -119,6 +125,7 @@ def _keys_are(expected: tuple[Any, ...]) -> Any:
 _PLAIN: dict[type, Callable[[Any], Any]] = {
     str: str.__str__, int: int.__int__, float: float.__float__, complex: complex.__complex__, bytes: bytes.__bytes__,
     list: lambda value: list(list.__iter__(value)), tuple: lambda value: tuple(tuple.__iter__(value)),
+    set: lambda value: list(set.__iter__(value)), frozenset: lambda value: list(frozenset.__iter__(value)),
 }  # fmt: skip
 
 
