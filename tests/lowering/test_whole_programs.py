@@ -233,7 +233,7 @@ def test_operations_on_lists_are_those_on_their_elements():
     def in_place(a, b):
         a = list(a)
         found = torch._foreach_maximum_(a, b), torch._foreach_addcdiv_(a, b, b, torch.tensor([0.5, 2.0]))
-        return found, [f is a for f in found], torch._foreach_norm(a), torch._foreach_pow(b, 2.0), torch._foreach_clamp_max(b, 1.5)
+        return found, [f is a for f in found], torch._foreach_norm(a, 1, torch.float64), torch._foreach_pow(b, 2.0), torch._foreach_clamp_max(b, 1.5)
 
     same(in_place, (a, b))
     same(by_tensor, (a, b))

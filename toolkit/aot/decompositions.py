@@ -488,15 +488,14 @@ def fill(x: Tensor, value: float) -> Tensor:
 
 
 EACH = """
-abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2
-max mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc
+abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min copy cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p
+log2 max mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc
 """
-EACH_AS = dict.fromkeys(EACH.split()) | {
-    "maximum": "clamp_min",
-    "minimum": "clamp_max",
-    "norm": "linalg_vector_norm",
-    "zero": "zeros_like",
-    "copy": "copy",
+EACH_AS = {
+    "maximum": aten.clamp_min,
+    "minimum": aten.clamp_max,
+    "zero": aten.zeros_like,
+    "norm": lambda x, order=2, dtype=None: aten.linalg_vector_norm(x, order, dtype=dtype),
 }
 
 
@@ -514,11 +513,11 @@ def _each(packet: Any) -> Callable[..., Any]:
 
 def _foreach() -> Table:
     found: Table = {}
-    for name, one in EACH_AS.items():
+    for name, one in ({name: getattr(aten, name) for name in EACH.split()} | EACH_AS).items():
         packet = getattr(aten, f"_foreach_{name}", None)
         without = {"Tensor"} if name in ("addcdiv", "addcmul") else set()  # there one tensor holds the numbers
         kept = {"default", "List", "Scalar", "ScalarList", "Tensor"} & set(packet.overloads() if packet else ()) - without
-        found |= {getattr(packet, o): _each(getattr(aten, one or name)) for o in kept}
+        found |= {getattr(packet, o): _each(one) for o in kept}
     return found
 
 
