@@ -381,6 +381,9 @@ SIZES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+CRASHES = re.compile("batch_norm|pdist")  # eager itself, asked for gradients of nothing
+
+
 def again_differs(call: Call, how: dict[str, Any]) -> Iterator[str]:
     """One compiled function, called with other sizes after the first."""
     fuselab.reset()
@@ -402,7 +405,8 @@ def again_differs(call: Call, how: dict[str, Any]) -> Iterator[str]:
                 continue
             found, made = outcome(compiled, [other])
             yield from (f"{name}: {d}" for d in differences(found, expected))
-            yield from (f"{name}: {d}" for d in gradient_differences((found, made), (expected, before), ""))
+            if name != "none" or not CRASHES.search(getattr(call.function, "__name__", "")):
+                yield from (f"{name}: {d}" for d in gradient_differences((found, made), (expected, before), ""))
 
 
 # -- what eager refuses -----------------------------------------------------------------------------------------------

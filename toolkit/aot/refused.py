@@ -117,6 +117,8 @@ _ARGUMENTS: dict[Any, Callable[..., bool]] = {  # is such a call refused, or don
     aten.index_fill.int_Tensor: lambda x, dim, index, value: _are_no_rows(index, torch.int64),
     aten.index_copy.default: lambda x, dim, index, source: _are_no_rows(index, torch.int64) or x.dtype != source.dtype,
     aten.index_put.default: _value_does_not_fit,
+    aten._unsafe_index_put.default: _value_does_not_fit,
+    aten._unsafe_masked_index_put_accumulate.default: lambda x, mask, indices, values: _value_does_not_fit(x, indices, values),
     aten.index_add.default: _rows_do_not_fit,
     aten.index_reduce.default: _rows_do_not_fit,
 }
