@@ -136,9 +136,6 @@ class CppMemory(CppOps):
             self.statement(f"{name} = {value.text};")
         return Written(name, value.dtype)
 
-    def load_seed(self, name: str, offset: int) -> Written:
-        return Written(f"{self.pointer(name)}[{offset}]", torch.int64, UNARY, level=0)
-
     def device_assert(self, condition: Written, message: str) -> None:
         code = next((c for c, m in self.codes.items() if m == message), FIRST_ASSERT << sum(c >= FIRST_ASSERT for c in self.codes))
         self.codes[code] = message.replace("\\", "\\\\").replace('"', '\\"')

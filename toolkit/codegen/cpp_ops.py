@@ -314,13 +314,6 @@ class CppOps(CppText):
     def rshift(self, a: Written, b: Written) -> Written:
         return call(f"shift_right<{C_TYPES[a.dtype]}>", a, b)
 
-    # -- random
-    def rand(self, seed: Written, offset: Written) -> Written:
-        return call("uniform", seed, offset, dtype=torch.float32)
-
-    def randn(self, seed: Written, offset: Written) -> Written:
-        return call("normal", seed, offset, dtype=torch.float32)
-
 
 def _same_name(name: str) -> Callable[..., Written]:
     return lambda self, *args: call(name + suffix(args[0].dtype), *args)

@@ -268,26 +268,6 @@ static inline T erf_inverse(T y) {  // Winitzki's approximation, then Newton's s
 }
 """
 
-_RANDOM = """\
-// Philox4x32-10 (Salmon et al., SC11): counter (offset, 0, 0, 0), key = the seed; the first two words, uniform in [0, 1).
-static inline void philox(uint64_t seed, uint64_t offset, float& u, float& v) {
-  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32), c0 = (uint32_t)offset, c1 = (uint32_t)(offset >> 32), c2 = 0, c3 = 0;
-  for (int i = 0; i < 10; ++i, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-    const uint64_t a = (uint64_t)0xD2511F53u * c0, b = (uint64_t)0xCD9E8D57u * c2;
-    const uint32_t d0 = (uint32_t)(b >> 32) ^ c1 ^ k0, d2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
-    c1 = (uint32_t)b, c3 = (uint32_t)a, c0 = d0, c2 = d2;
-  }
-  u = (float)(c0 >> 8) * 0x1p-24f, v = (float)(c1 >> 8) * 0x1p-24f;
-}
-static inline float uniform(int64_t seed, int64_t offset) { float u, v; philox((uint64_t)seed, (uint64_t)offset, u, v); return u; }
-static inline float normal(int64_t seed, int64_t offset) {
-  float u, v;
-  philox((uint64_t)seed, (uint64_t)offset, u, v);
-  return __builtin_sqrtf(-2.0f * logf(1.0f - u)) * cosf(6.283185307179586f * v);
-}
-"""
-
-
 @functools.cache
 def vector_functions() -> frozenset[str]:
     """C names that libmvec has in all the forms that GCC may call on this machine; empty where there is no such library."""
@@ -337,7 +317,7 @@ def prelude(vector: bool = True) -> str:
         .replace("T ", f"{t} ")
         for t, s in (("float", "f"), ("double", ""))
     )
-    return "\n".join([_TYPES, _prototypes(vector), _float8_limits(), _RULES + FUNCTIONS + floating + _RANDOM])
+    return "\n".join([_TYPES, _prototypes(vector), _float8_limits(), _RULES + FUNCTIONS + floating])
 
 
 def _float8_limits() -> str:

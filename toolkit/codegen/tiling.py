@@ -45,7 +45,7 @@ LINES = 256  # bytes in a row that are worth it
 AHEAD = 1 << 20  # elements of an operand from which what comes next is fetched early: less is in the caches already
 TWO_LOOPS = ("welford", "argmax", "argmin")  # reductions that find the mean or the extreme first, then what is measured from it
 _COSTLY = """exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv
-lgamma hypot pow rand randn fmod remainder floordiv truncdiv"""
+lgamma hypot pow fmod remainder floordiv truncdiv"""
 COSTLY = frozenset(_COSTLY.split())
 
 

@@ -326,9 +326,6 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
             value = Written(f"tl.full([], {value.text}, {TYPES[value.dtype]})", value.dtype, UNARY)
         return self.keep(call("tl.where", Written(condition, torch.bool), value, Written(default, value.dtype), dtype=value.dtype))
 
-    def load_seed(self, name: str, offset: int) -> Written:
-        return self.keep(Written(f"tl.load({self.pointer(name)} + {offset})", torch.int64, UNARY))
-
     def nodes(self, nodes: list[SchedulerNode]) -> None:
         for node in nodes:
             with self.out.of(node.origins):

@@ -258,13 +258,6 @@ class TritonOps:
     def special(self, name: str, *args: Written) -> Written:
         raise InternalError(f"Triton has no {name}; lowering leaves it to ATen")
 
-    # -- random
-    def rand(self, seed: Written, offset: Written) -> Written:
-        return call("tl.rand", seed, cast(offset, torch.int32), dtype=torch.float32)
-
-    def randn(self, seed: Written, offset: Written) -> Written:
-        return call("tl.randn", seed, cast(offset, torch.int32), dtype=torch.float32)
-
 
 def _named_after(prefix: str, name: str) -> Callable[..., Written]:
     return lambda self, *args: call(f"{prefix}.{name}", *(self._tensors(*args) if len(args) == 2 else map(self._tensor, args)))

@@ -204,17 +204,6 @@ class Evaluate:
     def bitcast(self, x: torch.Tensor, dtype: torch.dtype, src_dtype: torch.dtype) -> torch.Tensor:
         return x.to(src_dtype).view(dtype).to(compute_dtype(dtype))
 
-    # -- random: seeds and numbers are torch's own business; see codegen
-    def load_seed(self, name: str, offset: int) -> torch.Tensor:
-        return self.memory[name][offset]
-
-    def rand(self, seed: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
-        return philox_uniform(seed, offset)[0]
-
-    def randn(self, seed: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
-        u, v = philox_uniform(seed, offset)
-        return torch.sqrt(-2 * torch.log(1 - u)) * torch.cos(2 * torch.pi * v)
-
     locals().update({name: _binary(fn) for name, fn in _TORCH.items()})
 
 
@@ -237,30 +226,6 @@ _SPECIAL: dict[str, Callable[..., torch.Tensor]] = {  # what is no function of t
     "trigamma": lambda x: torch.special.polygamma(1, x), "gcd": torch.gcd, "frexp_mantissa": lambda x: torch.frexp(x)[0],
     "frexp_exponent": lambda x: torch.frexp(x)[1],
 }  # fmt: skip
-
-
-def philox_uniform(seed: torch.Tensor, offset: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Philox4x32-10 (Salmon et al., SC11): counter (offset, 0, 0, 0), key = the seed's halves; the first two words as uniforms in [0,
-    1)."""
-    low = torch.tensor(0xFFFFFFFF)
-    seed, offset = seed.to(torch.int64), offset.to(torch.int64)
-    k0, k1 = seed & low, (seed >> 32) & low
-    zero = torch.zeros_like(offset)
-    c0, c1, c2, c3 = offset & low, (offset >> 32) & low, zero, zero
-    for _ in range(10):
-        h0, l0 = _mul_wide(0xD2511F53, c0)
-        h1, l1 = _mul_wide(0xCD9E8D57, c2)
-        c0, c1, c2, c3 = h1 ^ c1 ^ k0, l1, h0 ^ c3 ^ k1, l0
-        k0, k1 = (k0 + 0x9E3779B9) & low, (k1 + 0xBB67AE85) & low
-    return (c0 >> 8).float() * 2.0**-24, (c1 >> 8).float() * 2.0**-24
-
-
-def _mul_wide(a: int, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """High and low 32 bits of a 32 x 32 bit product, in int64 without overflow."""
-    bh, bl = b >> 16, b & 0xFFFF
-    low, high = a * bl, a * bh
-    total = high + (low >> 16)
-    return total >> 16, ((total & 0xFFFF) << 16) | (low & 0xFFFF)
 
 
 # -- buffers and graphs -----------------------------------------------------------------------------------------------
@@ -382,4 +347,4 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
     return torch.as_strided(tensor, (extent,), (1,))
 
 
-__all__ = ["Evaluate", "Machine", "compute_dtype", "evaluate", "flat", "number", "philox_uniform"]
+__all__ = ["Evaluate", "Machine", "compute_dtype", "evaluate", "flat", "number"]

@@ -76,15 +76,6 @@ class Ops(Protocol):
     def masked(self, mask: Value, body: Callable[[], Value], other: float | int | bool) -> Value:
         """`body()` where `mask`, else `other`; loads inside are not done where the mask is false."""
 
-    def load_seed(self, name: str, offset: int) -> Value:
-        """The 64-bit random seed number `offset` of seed buffer `name`."""
-
-    def rand(self, seed: Value, offset: Value) -> Value:
-        """Uniform float32 in [0, 1), Philox4x32-10 of (seed, offset)."""
-
-    def randn(self, seed: Value, offset: Value) -> Value:
-        """Standard normal float32, by Box-Muller of the same counter."""
-
     def device_assert(self, condition: Value, message: str) -> None:
         """Raise (CPU) or trap (GPU) unless `condition`."""
 

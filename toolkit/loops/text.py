@@ -27,7 +27,7 @@ INFIX = {
     "lshift": ("<<", SHIFT), "rshift": (">>", SHIFT),
 }  # fmt: skip
 PREFIX = {"neg": ("-", UNARY), "logical_not": ("not ", NOT), "bitwise_not": ("~", UNARY)}
-FREE = ("constant", "index_expr", "load_seed")  # written again at every use
+FREE = ("constant", "index_expr")  # written again at every use
 Term = tuple[str, int]
 
 
