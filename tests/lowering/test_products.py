@@ -21,10 +21,13 @@ def agrees(f, fn, *args, tolerance=1e-4):
     assert found.stride() == expected.stride()
 
 
-@pytest.mark.parametrize("rows", [24, 33, 47, 128, 159, 160, 197, 511, 899])
+SOME_ROWS = [(rows, 301) for rows in (48, 160, 511, 899)] + [(rows, 901) for rows in (24, 33, 47, 159, 160, 197, 399)]
+
+
+@pytest.mark.parametrize(("rows", "width"), SOME_ROWS)  # a small weight and a big one
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_linear_layer_of_some_rows_is_our_product(rows, bias):
-    layer = nn.Linear(385, 301, bias=bias)
+def test_a_linear_layer_of_some_rows_is_our_product(rows, width, bias):
+    layer = nn.Linear(385, width, bias=bias)
     f = fuselab.compile(layer)
     agrees(f, layer, torch.randn(rows, 385))
     assert len(products(f)) == 1
@@ -39,7 +42,7 @@ def test_sums_of_every_length_and_width(inside, outside):
     assert len(products(f)) == 1
 
 
-@pytest.mark.parametrize("shape", [(8, 600), (900, 100), (24, 10)])
+@pytest.mark.parametrize("shape", [(8, 600), (900, 100), (24, 10), (47, 300)])
 def test_few_rows_many_rows_and_little_work_stay_with_the_library(shape):
     rows, width = shape
     layer = nn.Linear(width, width)

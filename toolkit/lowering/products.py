@@ -18,10 +18,11 @@ from .table import RULES
 
 aten = torch.ops.aten
 
-FEWEST, FEW, MOST = 24, 160, 900  # rows of x in a linear layer: below FEWEST and from MOST on the library is faster; see Product
-BIG, MOST_OF_BIG = 1 << 18, 400  # a weight of more than BIG elements, and MOST for such
+BIG = 1 << 18  # a weight of more elements does not lie in a processor's cache from call to call
+ROWS, ROWS_OF_BIG = range(48, 900), range(24, 400)  # of x in a linear layer: with fewer or more the library is faster
+FEW = 160  # rows of x up to which a big weight is read the way "few"; see Product
 SMALLEST, LEAST = 32, 1 << 21  # the other two sizes, and multiplications, from which on a kernel of ours pays
-TALLEST, NARROW = 192, 128  # rows of the left operand, and columns of the right, from and up to which the way "left" pays
+TALLEST, DEEP, NARROW = 192, 256, 128  # a big left operand's rows and depth from which, and columns up to which, the way "left" pays
 
 
 def multiplied(b: Builder, op: Any, args: Sequence[Any], kwargs: dict[str, Any], val: Any) -> TensorBox:
@@ -54,10 +55,10 @@ def _way_of(a: Any, b: Any, val: torch.Tensor) -> Product | None:
     if min(depth, columns) < SMALLEST or rows * depth * columns < LEAST:
         return None
     if b.stride[0] == 1 and b.stride[1] >= depth:
-        most = MOST_OF_BIG if depth * columns > BIG else MOST
-        return Product("few" if rows < FEW else "many") if FEWEST <= rows < most else None
-    small = rows >= TALLEST and columns <= NARROW
-    return Product("left") if small and b.stride[1] == 1 and b.stride[0] >= columns else None
+        big = depth * columns > BIG
+        return Product("few" if big and rows < FEW else "many") if rows in (ROWS_OF_BIG if big else ROWS) else None
+    left = rows >= TALLEST and depth >= DEEP and columns <= NARROW and rows * depth > BIG
+    return Product("left") if left and b.stride[1] == 1 and b.stride[0] >= columns else None
 
 
 def _into(op: Any) -> Any:
