@@ -406,3 +406,27 @@ def test_what_an_import_gives_that_is_no_module_is_asked_once(monkeypatch):
         return x * factor
 
     assert Captured(f)(x).tolist() == [3, 3] and asked == ["factor"]
+
+
+def test_a_module_of_ones_own_class_sees_what_is_written_to_it(monkeypatch):
+    seen = []
+
+    class Watching(types.ModuleType):
+        def __setattr__(self, name, value):
+            seen.append(name)
+            super().__setattr__(name, value)
+
+        def __delattr__(self, name):
+            seen.append("-" + name)
+            super().__delattr__(name)
+
+    watching = Watching("watching")
+    monkeypatch.setitem(sys.modules, "watching", watching)
+
+    def f(x):
+        watching.factor = 3
+        y = x * watching.factor
+        del watching.factor
+        return y, hasattr(watching, "factor")
+
+    assert Captured(f)(x)[1] is False and seen == ["factor", "-factor"]

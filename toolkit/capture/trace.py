@@ -64,7 +64,7 @@ def acts_at_its_end(value: object) -> bool:
     had that it came through."""
     kind = type(value)
     if issubclass(kind, BaseException):
-        return any(acts_at_its_end(v) for v in _left_behind(value) if not isinstance(v, BaseException))
+        return any(acts_at_its_end(v) for v in _left_behind(value) if not issubclass(type(v), BaseException))
     if issubclass(kind, (GeneratorType, CoroutineType)) or in_class(kind, "__del__") is not None:
         return True
     if not kind.__weakrefoffset__ or issubclass(kind, (torch.Tensor, torch.nn.Module, type, FunctionType)):

@@ -98,11 +98,17 @@ class NamespaceVariable(VariableTracker):
         return value
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        self._require_plain(tx, "__setattr__")
         tx.effects.store_global(vars(self.module), name, value)
 
     def del_attr(self, tx: Interpreter, name: str) -> None:
+        self._require_plain(tx, "__delattr__")
         self.get_attr(tx, name)
         tx.effects.store_global(vars(self.module), name, DELETED)
+
+    def _require_plain(self, tx: Interpreter, method: str) -> None:
+        if getattr(type(self.module), method) is not getattr(types.ModuleType, method):
+            tx.break_graph("side-effect", f"{self.describe()} is a {type(self.module).__name__}, with a {method} of its own")
 
     def replay(self, out: Rebuilder) -> None:
         """Nothing: what was written is in the globals of the effects."""
