@@ -13,7 +13,7 @@ import operator
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,18 +120,28 @@ def no_translation_validation() -> Iterator[None]:
 @contextlib.contextmanager
 def quiet_fakes() -> Iterator[None]:
     """torch logs a traceback when a fake kernel fails. The program then runs in eager, which raises what there is to raise; an event says
-    why. Nor do fakes warn that an `out=` is resized: eager, which then runs the program, does."""
+    why."""
     loggers = [logging.getLogger(f"torch.{name}") for name in ("_subclasses.fake_tensor", "fx.experimental.symbolic_shapes")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "An output with one or more elements was resized")
-            yield
+        yield
     finally:
         for logger, disabled in zip(loggers, before, strict=True):
             logger.disabled = disabled
+
+
+@contextlib.contextmanager
+def unwarned_resizes(names: Container[str]) -> Iterator[None]:
+    """Fakes do not warn that an `out=` is resized: eager, which then runs the program, does. Only if `names` of arguments say so: when a
+    filter is set, Python forgets which warnings it has given, and gives them again."""
+    if "out" not in names:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "An output with one or more elements was resized")
+        yield
 
 
 @functools.cache

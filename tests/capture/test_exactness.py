@@ -8,11 +8,14 @@ import itertools
 import sys
 import types
 import typing
+import warnings
 import weakref
 
 import pytest
 import torch
 from eager import Captured, check
+
+import fuselab
 
 T = typing.TypeVar("T")
 x = torch.ones(2)
@@ -430,3 +433,17 @@ def test_a_module_of_ones_own_class_sees_what_is_written_to_it(monkeypatch):
         return y, hasattr(watching, "factor")
 
     assert Captured(f)(x)[1] is False and seen == ["factor", "-factor"]
+
+
+def test_a_warning_given_once_at_a_line_is_given_once():
+    def f(x):
+        for _ in range(3):
+            warnings.warn("said", UserWarning, stacklevel=1)
+            fuselab.graph_break()
+            x = x * 2
+        return x
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        Captured(f)(x)
+    assert [str(w.message) for w in said] == ["said"]

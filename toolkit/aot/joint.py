@@ -84,6 +84,7 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
     try:
         with (
             _torch.quiet_fakes(),
+            _torch.unwarned_resizes({k for m in gm.modules() if isinstance(m, GraphModule) for n in m.graph.nodes for k in n.kwargs}),
             restored_state(),
             _outside_inference_mode(),
             _torch.without_saved_tensor_hooks(),

@@ -156,7 +156,7 @@ class GraphBuilder:
         """The operation on fake tensors. What it raises is a graph break: eager will raise the real error."""
         run_args, run_kwargs = torch.fx.map_arg(args, example_of), torch.fx.map_arg(kwargs, example_of)
         try:
-            with self.trace.fake, _torch.overrides_of_torch((run_args, run_kwargs)):
+            with self.trace.fake, _torch.overrides_of_torch((run_args, run_kwargs)), _torch.unwarned_resizes(kwargs):
                 if kind == "call_method":
                     return getattr(run_args[0], target)(*run_args[1:], **run_kwargs)
                 return target(*run_args, **run_kwargs)
