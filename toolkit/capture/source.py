@@ -207,7 +207,7 @@ class DictAttrSource(Part):
         return f"{self.base.text()}.{self.name}"
 
     def get(self, value: Any) -> Any:
-        return object.__getattribute__(value, "__dict__")[self.name] if not isinstance(value, type) else value.__dict__[self.name]
+        return object.__getattribute__(value, "__dict__")[self.name] if not issubclass(type(value), type) else value.__dict__[self.name]
 
     def steps(self) -> tuple[Step, ...]:
         return (("dict_attr", self.name),)
@@ -226,7 +226,7 @@ class InstanceDictSource(Part):
         return f"{self.base.text()}.__dict__"
 
     def get(self, value: Any) -> Any:
-        return object.__getattribute__(value, "__dict__") if not isinstance(value, type) else value.__dict__
+        return object.__getattribute__(value, "__dict__") if not issubclass(type(value), type) else value.__dict__
 
     def steps(self) -> tuple[Step, ...]:
         return (("dict", None),)
