@@ -246,3 +246,14 @@ def test_a_line_that_goes_on_with_a_backslash_is_no_part_of_the_kernel_below_it(
         f = fuselab.compile(scaled)
         torch.testing.assert_close(f(x), scaled(x))
     assert len(f.kernels) == 1 and not recorder.of(KernelFailed)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_an_operation_named_as_what_the_text_of_a_size_calls_does_not_stand_in_its_way(dynamic):
+    def fn(table, chosen):
+        kept = table[:, chosen]
+        return kept, kept.max(), kept.max() + table.min()
+
+    table, chosen = torch.arange(10).reshape(2, 5), torch.tensor([True, False, True, True, False])
+    found = fuselab.compile(fn, backend="cpp", dynamic=dynamic)(table, chosen)
+    assert all(torch.equal(a, b) for a, b in zip(found, fn(table, chosen), strict=True))

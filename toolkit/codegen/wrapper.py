@@ -30,7 +30,8 @@ BINDINGS = {
     "aten.convolution.default": "torch.convolution",
 }  # fmt: skip
 LARGE = 32 << 20  # bytes of memory that is asked for in large pages (see runtime/large.py)
-RESERVED = {"args", "call", "torch", "empty_strided", "empty_large", "as_strided", "settled", "math"}
+OF_SIZES = {"max", "min", "abs", "int", "float", "bool", "round", "pow"}  # what the text of a size may call
+RESERVED = {"args", "call", "torch", "empty_strided", "empty_large", "as_strided", "settled", "math"} | OF_SIZES
 
 
 def write_wrapper(
