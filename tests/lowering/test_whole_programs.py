@@ -102,6 +102,13 @@ def test_as_strided_of_a_view_reads_the_memory_that_is_viewed():
     same(windows, (torch.randn(6, 6),))
 
 
+def test_as_strided_of_a_part_reads_the_memory_of_the_whole():
+    def fn(x):
+        return x.chunk(2, 1)[1].as_strided((2, 2), (1, 2)) * 2 + x.split(1)[1].as_strided((2,), (1,), 3)
+
+    same(fn, (torch.arange(24.0).view(3, 8),))
+
+
 @DYNAMIC
 def test_as_strided_after_a_convolution_sees_eagers_strides(dynamic):
     w = torch.randn(6, 8, 1, 1)
@@ -233,7 +240,13 @@ def test_operations_on_lists_are_those_on_their_elements():
     def in_place(a, b):
         a = list(a)
         found = torch._foreach_maximum_(a, b), torch._foreach_addcdiv_(a, b, b, torch.tensor([0.5, 2.0]))
-        return found, [f is a for f in found], torch._foreach_norm(a, 1, torch.float64), torch._foreach_pow(b, 2.0), torch._foreach_clamp_max(b, 1.5)
+        return (
+            found,
+            [f is a for f in found],
+            torch._foreach_norm(a, 1, torch.float64),
+            torch._foreach_pow(b, 2.0),
+            torch._foreach_clamp_max(b, 1.5),
+        )
 
     same(in_place, (a, b))
     same(by_tensor, (a, b))

@@ -110,12 +110,18 @@ def see_through_views(gm: GraphModule) -> GraphModule:
     """`as_strided` of a view reads the memory that is viewed, not what the view shows: it becomes one of the tensor that has the memory."""
     for node in gm.graph.find_nodes(op="call_function", target=aten.as_strided.default):
         view = base = node.args[0]
-        while is_view(base) and base.args[0].meta["val"].dtype is view.meta["val"].dtype:
-            base = base.args[0]
+        while is_view(base) and (viewed := _viewed(base)).meta["val"].dtype is view.meta["val"].dtype:
+            base = viewed
         if base is not view:
             offset = node.args[3] if len(node.args) > 3 and node.args[3] is not None else view.meta["val"].storage_offset()
             node.args = (base, node.args[1], node.args[2], offset)
     return gm
+
+
+def _viewed(view: Node) -> Node:
+    """The tensor that a view is of; a part's is that of the whole list of parts."""
+    source = view.args[0]
+    return source.args[0] if isinstance(source.meta["val"], list | tuple) else source
 
 
 def fold_constants(gm: GraphModule) -> GraphModule:
