@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PRODUCT = sorted(p for top in ("toolkit", "magics", "widgets", "fuselab") for p in (ROOT / top).glob("**/*.py") if not p.is_relative_to(ROOT / "fuselab") or p.parent.name == "fuselab")
 
-FOUNDATIONS = {"errors", "events", "options", "passes", "provenance", "_torch", "shapes"}
+FOUNDATIONS = {"errors", "events", "options", "passes", "provenance", "_torch", "shapes", "interrupts"}
 MAY_IMPORT = {  # room -> rooms it may import, besides the foundations and itself
     "errors": set(), "events": set(), "options": set(), "provenance": set(), "passes": set(), "_torch": set(), "shapes": set(),
     "regions": set(), "capture": {"regions"},

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from . import options
+from . import interrupts, options
 from .events import PassRan, emit
 
 T = TypeVar("T")
@@ -23,6 +23,7 @@ def run(
 
     A pass is a verb: its name is its function's."""
     for p in passes:
+        interrupts.check()
         start = time.perf_counter()
         product = p(product)
         seconds = time.perf_counter() - start

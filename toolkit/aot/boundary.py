@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .. import _torch, events, options
+from .. import _torch, events, interrupts, options
 from ..errors import FuselabError
 from . import strides
 from .again import Again
@@ -127,7 +127,7 @@ class Backward:
         if layouts not in self._runs:
             with self._lock:
                 if layouts not in self._runs and len(self._runs) <= MOST_LAYOUTS:
-                    with options.using(self.options), events.resumed(self.compile_id), torch.enable_grad():
+                    with interrupts.deferred(), options.using(self.options), events.resumed(self.compile_id), torch.enable_grad():
                         self._runs[layouts] = self.build(layouts)
         return self._runs.get(layouts)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .. import _torch, options
+from .. import _torch, interrupts, options
 from ..errors import InternalError, RecompileLimit, RecompileRefused, Unsupported, UsageError
 from ..events import (
     CompileFinished,
@@ -156,7 +156,7 @@ class Cache(_frame.Cache):
             raise RecompileRefused(f"{code.co_qualname} has no compiled version for this call{_because(view, versions, failed)}")
         if (versions and not self._may_recompile(view, versions, failed)) or made >= LIFETIME * options.current().recompile_limit:
             return None
-        with compilation():
+        with compilation(), interrupts.deferred():
             return self._compile(view)
 
     def _may_recompile(self, view: FrameView, versions: tuple[_frame.Version, ...], failed: int) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .. import interrupts
 from .._torch import GuardOnDataDependentSymNode
 from ..provenance import UserLine
 from .bodies import body_of
@@ -101,6 +102,7 @@ class Interpreter(Opcodes, Operations):
 
     def step(self) -> None:
         """Run one instruction, or go to its handler if the traced program raises there."""
+        interrupts.check()
         trace = self.trace
         self.index = self.next
         if trace.stack[0] is self:

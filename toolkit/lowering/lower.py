@@ -12,6 +12,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from .. import interrupts
 from ..errors import InternalError
 from ..events import FellBack, emit
 from ..loops.ir import Buffer, LoweredGraph, ReinterpretView, TensorBox
@@ -56,6 +57,7 @@ class Lowering(fx.Interpreter):
         self.builder.names.update(n.name for n in gm.graph.nodes if n.op == "placeholder")
 
     def run_node(self, n: fx.Node) -> Any:
+        interrupts.check()
         self.builder.at(n)
         result = super().run_node(n)
         if n.op != "placeholder":

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from .. import options
+from .. import interrupts, options
 from ..codegen.cpp_prelude import vector_functions
 from ..codegen.cpp_product import PRELUDE as PRODUCTS
 from ..codegen.cpp_special import INCLUDE, includes
@@ -149,6 +149,7 @@ def build(command: list[str], source: str, path: Path) -> None:
     try:
         done = subprocess.run([*command, "-o", temporary, str(text), *libraries()], capture_output=True, text=True, check=False)
         if done.returncode:
+            interrupts.check()  # Ctrl-C reaches the C++ compiler too
             raise KernelBuildFailed(_first_error(done.stderr), source=source, output=done.stderr)
         os.chmod(temporary, 0o700)
         os.replace(temporary, path)
