@@ -13,7 +13,7 @@ PRODUCT = sorted(p for top in ("toolkit", "magics", "widgets", "fuselab") for p 
 
 FOUNDATIONS = {"errors", "events", "options", "passes", "provenance", "_torch", "shapes", "interrupts"}
 MAY_IMPORT = {  # room -> rooms it may import, besides the foundations and itself
-    "errors": set(), "events": set(), "options": set(), "provenance": set(), "passes": set(), "_torch": set(), "shapes": set(),
+    "errors": set(), "events": set(), "interrupts": set(), "options": set(), "provenance": set(), "passes": set(), "_torch": set(), "shapes": set(),
     "regions": set(), "capture": {"regions"},
     "aot": set(),
     "loops": set(),
