@@ -49,7 +49,7 @@ class Fuser:
         self.alive = set(groups)
         self.users: dict[str, Users] = {}
         self.heap: list[tuple[tuple[int, int, int], int, FusedSchedulerNode, FusedSchedulerNode]] = []
-        self.seen: set[tuple[int, int]] = set()
+        self.seen: set[tuple[FusedSchedulerNode, FusedSchedulerNode]] = set()  # themselves: a number may be another's later
         self.horizontal = options.current().horizontal_fusion
 
     def run(self) -> list[Group]:
@@ -67,10 +67,9 @@ class Fuser:
         return sorted(self.alive, key=lambda g: g.first)
 
     def _push(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> None:
-        key = (id(a), id(b))
-        if key in self.seen:
+        if (a, b) in self.seen:
             return
-        self.seen.add(key)
+        self.seen.add((a, b))
         s = score_fusion(a, b, self.hints, self.bytes_of)
         if s.category == 0 and (-s.nearness > FARTHEST or s.saved_bytes * SHARE < min(self._traffic(a), self._traffic(b))):
             return
