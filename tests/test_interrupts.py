@@ -24,6 +24,7 @@ class Layers(torch.nn.Module):
             x = torch.softmax(layer(x), -1) * x.sin()
         return x
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 x = torch.randn(2, 8)
 interrupted = 0
 for n in range(8):
@@ -39,6 +40,14 @@ for n in range(8):
     torch.testing.assert_close(f(x), net(x))
 print("interrupted", interrupted)
 """
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """As in a foreground process: a shell's background jobs ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
