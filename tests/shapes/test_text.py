@@ -23,7 +23,7 @@ CASES = [
     (FloorDiv(n + 1, 2), "(s0 + 1) // 2", "(s0 + 1) / 2", "(s0 + 1) // 2"),
     (2 * FloorDiv(n, 3), "2*(s0 // 3)", "2*(s0 / 3)", "2*(s0 // 3)"),
     (FloorDiv(z, 2), "z // 2", "floor_div(z, 2)", "(z - ((z % 2) + 2) % 2) // 2"),
-    (ModularIndexing(4 + FloorDiv(-n, 2), 1, 2), "(-s0 // 2) % 2", "floor_mod((floor_div(-s0, 2)), 2)",
+    (ModularIndexing(FloorDiv(-n, 2), 1, 2), "(-s0 // 2) % 2", "floor_mod((floor_div(-s0, 2)), 2)",
      "((((-s0 - ((-s0 % 2) + 2) % 2) // 2) % 2) + 2) % 2"),
     (ModularIndexing(n, 4, 8), "(s0 // 4) % 8", "(s0 / 4) % 8", "(s0 // 4) % 8"),
     (
