@@ -34,6 +34,12 @@ def old_classes(x):
     return torch.FloatTensor([1, 2]) + torch.LongTensor([[1, 2]]), torch.FloatTensor(3, 4).zero_() + x, torch.BoolTensor([True])
 
 
+def of_old_classes_by_sizes(x):
+    sizes = torch.FloatTensor(x.size()), torch.Tensor(2, 3), torch.Tensor(x.size()), x.new(x.size()), x.new(torch.Size([])), x.new(2)
+    none = torch.LongTensor(), torch.Tensor(), x.new(), torch.FloatTensor([])
+    return [t.zero_() for t in sizes], none, x[torch.LongTensor()], torch.Tensor([2, 3]), x.new((2, 3)), torch.FloatTensor((2, 3))
+
+
 def has_a_history(x):
     return (x * 2 if (x * 3).grad_fn is not None else x), bool((x * 2).grad_fn), (x.detach() * 2).grad_fn is None
 
@@ -51,7 +57,8 @@ def some_ignored(x):
         return x.sin() + 1
 
 
-@pytest.mark.parametrize("fn", [namespace, namespace_outside, of_numbers_read, old_classes, has_a_history, ignored, some_ignored],
+@pytest.mark.parametrize("fn", [namespace, namespace_outside, of_numbers_read, old_classes, of_old_classes_by_sizes, has_a_history,
+                                ignored, some_ignored],
                          ids=lambda fn: fn.__name__)  # fmt: skip
 def test_no_break(fn):
     check(fn, X.clone().requires_grad_(fn is has_a_history))

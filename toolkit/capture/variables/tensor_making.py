@@ -70,25 +70,30 @@ def _stacked(tx: Interpreter, value: VariableTracker, dtype: torch.dtype) -> Var
     return tx.graph.call_function(torch.full, [ListVariable([]), value], kind)
 
 
-def _legacy(kind: Any) -> Any:
-    """torch.FloatTensor([1, 2]) or of sizes."""
-
-    def rule(tx: Interpreter, *args: VariableTracker) -> VariableTracker | None:
-        dtype = {"dtype": ConstantVariable(kind.dtype)}
-        if len(args) == 1 and isinstance(args[0], SequenceVariable):
-            return tx.call(torch_calls.TorchVariable(torch.tensor), args, dtype)
-        if not all(issubclass(a.python_type(), int) for a in args):
-            return None
-        return tx.graph.call_function(torch.empty, [ListVariable(list(args))], dtype)
-
-    return rule
-
-
-for _kind in (torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor, torch.LongTensor, torch.IntTensor,
-              torch.ShortTensor, torch.CharTensor, torch.ByteTensor, torch.BoolTensor):  # fmt: skip
-    RULES[_kind] = _legacy(_kind)
 def as_tensor(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """torch.as_tensor(x) is x if nothing changes."""
     if len(args) == 1 and not kwargs and isinstance(args[0], TensorVariable):
         return args[0]
     return tensor_of_list(tx, args, kwargs)
+
+
+def _legacy(kind: Any) -> Any:
+    """torch.FloatTensor([1, 2]), or of sizes: of none at all it has no elements. On the CPU, whatever the default device is."""
+
+    def rule(tx: Interpreter, *args: VariableTracker) -> VariableTracker | None:
+        plain = kind is torch.Tensor
+        dtype = tx.call(torch_calls.TorchVariable(torch.get_default_dtype), []) if plain else ConstantVariable(kind.dtype)
+        like = {"dtype": dtype, "device": ConstantVariable(torch.device("cpu"))}
+        if len(args) == 1 and args[0].python_type() in (list, tuple):
+            return tx.call(torch_calls.TorchVariable(torch.tensor), args, like)
+        sizes = args[0].unpack(tx) if len(args) == 1 and args[0].python_type() is torch.Size else list(args)
+        if not all(a.python_type() is int for a in sizes):
+            return None
+        return tx.graph.call_function(torch.empty, [ListVariable(sizes if args else [ConstantVariable(0)])], like)
+
+    return rule
+
+
+for _kind in (torch.Tensor, torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor, torch.LongTensor,
+              torch.IntTensor, torch.ShortTensor, torch.CharTensor, torch.ByteTensor, torch.BoolTensor):  # fmt: skip
+    RULES[_kind] = _legacy(_kind)

@@ -12,6 +12,7 @@ import torch
 
 from .base import VariableTracker
 from .constant import ConstantVariable
+from .containers import ListVariable
 from .slices import index_of
 
 if TYPE_CHECKING:
@@ -96,6 +97,12 @@ def set_(tx: Interpreter, tensor: TensorVariable, source: VariableTracker | None
     return tensor
 
 
+def new(tx: Interpreter, tensor: TensorVariable, *args: VariableTracker) -> VariableTracker | None:
+    """x.new(x.size()) has these sizes: in a graph a torch.Size is a tuple, and x.new of a tuple has its numbers."""
+    sizes = len(args) == 1 and args[0].python_type() is torch.Size
+    return tx.graph.call_method("new_empty", [tensor, ListVariable(args[0].unpack(tx))]) if sizes else None
+
+
 def item(name: str) -> Rule:
     def rule(tx: Interpreter, tensor: TensorVariable, key: VariableTracker, *value: VariableTracker) -> VariableTracker | None:
         if name == "__getitem__":
@@ -136,7 +143,7 @@ METHODS: dict[str, Rule] = {
     "register_hook": hook("register_hook"), "register_post_accumulate_grad_hook": hook("register_post_accumulate_grad_hook"),
     "as_subclass": as_subclass,
     "size": size, "stride": stride, "numel": numel, "nelement": numel, "dim": dim, "ndimension": dim, "type": type_,
-    "requires_grad_": requires_grad_, "set_": set_,
+    "requires_grad_": requires_grad_, "set_": set_, "new": new,
     "is_inference": is_inference,
     "__len__": lambda tx, tensor: tx.length(tensor), "__iter__": lambda tx, tensor: tensor.iterate(tx), "__bool__": lambda tx,
     tensor: tx.wrap_constant(tensor.truth(tx)),
