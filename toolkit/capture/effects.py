@@ -8,6 +8,7 @@ and globals are kept here, because their trackers hold no state of their own: `l
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from .variables.base import VariableTracker
@@ -23,6 +24,16 @@ class _Deleted(VariableTracker):
 DELETED = _Deleted()
 
 
+@dataclass(frozen=True)
+class Draw:
+    """`method(generator, *args)`: a random number of Python's, drawn before the graph runs."""
+
+    generator: VariableTracker
+    method: Callable[..., Any]
+    args: tuple[Any, ...]
+    twin: Any  # a generator in the state that it has at this place of the trace
+
+
 class Effects:
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, VariableTracker]] = {}  # the object is kept: its id must stay its own
@@ -30,6 +41,7 @@ class Effects:
         self._attrs: dict[VariableTracker, dict[str, VariableTracker]] = {}
         self._remade: dict[VariableTracker, set[str]] = {}
         self.calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self.draws: list[Draw] = []
         self.globals: dict[tuple[int, str], VariableTracker] = {}
         self.global_dicts: dict[int, dict[str, Any]] = {}
         self.count = 0  # how often something that existed before was changed
@@ -95,6 +107,11 @@ class Effects:
     def later(self, function: Callable[..., None], *args: Any) -> None:
         """Call `function(*args)`, with these very objects, after the changes are replayed."""
         self.calls.append((function, args))
+        self.count += 1
+        self.stores += 1
+
+    def draw(self, draw: Draw) -> None:
+        self.draws.append(draw)
         self.count += 1
         self.stores += 1
 

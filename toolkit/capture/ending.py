@@ -19,6 +19,7 @@ from .going_on import LEAVES, GoingOn, Handled, Slot, Slots
 from .hook import argument_count
 from .operands import operand_count
 from .rebuild import Rebuilder
+from .reload import drawn_name
 from .resume import live_locals
 from .source import LocalSource
 from .state import TorchState
@@ -218,6 +219,7 @@ class Ending:
         tx = self.tx
         start = Emitter(positions=tx.body.instructions[0].positions)
         start.prologue(tx.body.freevars)
+        self._draw(start)
         if compiled is not None:
             self._call_graph(start, compiled)
         names = self._arguments
@@ -233,6 +235,17 @@ class Ending:
             freevars=tx.body.freevars,
         )
         return assemble(body)
+
+    def _draw(self, start: Emitter) -> None:
+        """The random numbers of Python's that the program draws, in its order."""
+        loader = Rebuilder(self.trace, start)
+        for index, draw in enumerate(self.trace.effects.draws):
+            start.load_const(draw.method)
+            loader.source(draw.generator.source)  # type: ignore[arg-type]
+            for argument in draw.args:
+                start.load_const(argument)
+            start.call(1 + len(draw.args))
+            start.store_fast(drawn_name(index))
 
     def _call_graph(self, start: Emitter, compiled: Compiled) -> None:
         loader = Rebuilder(self.trace, start)

@@ -122,7 +122,7 @@ class GraphBuilder:
         tx = self.trace.current
         self.trace.refuse_after_inference()
         args, kwargs = [tx.realize(a) for a in args], {k: tx.realize(v) for k, v in kwargs.items()}
-        if self.trace.record.floats:
+        if self.trace.numbers:
             args, kwargs = self._floats_as_tensors(target, args, kwargs)
         in_args, in_kwargs = tuple(a.proxy(tx) for a in args), {k: v.proxy(tx) for k, v in kwargs.items()}
         if self.trace.devices and in_kwargs.get("device") is None and target in _torch.device_constructors():

@@ -11,6 +11,7 @@ from .source import (
     CellSource,
     ConstSource,
     DictAttrSource,
+    DrawSource,
     GlobalSource,
     GlobalsSource,
     ItemSource,
@@ -23,6 +24,11 @@ from .variables.cells import OwnCellSource
 
 if TYPE_CHECKING:
     from .rebuild import Rebuilder
+
+
+def drawn_name(index: int) -> str:
+    """The local that keeps the `index`-th random number drawn before the graph."""
+    return f".drawn{index}"
 
 
 def emit_source(out: Rebuilder, source: Source) -> None:
@@ -75,6 +81,7 @@ RULES: dict[type[Source], Callable[[Rebuilder, Any], None]] = {
     CellSource: lambda out, s: out.emit.load_deref(s.name),
     OwnCellSource: lambda out, s: out.emit.load_closure(s.name),
     ConstSource: lambda out, s: out.emit.load_const(s.value),
+    DrawSource: lambda out, s: out.emit.load_fast(drawn_name(s.index)),
     GlobalsSource: lambda out, s: out.emit.load_const(out.trace.top.namespace),
     AttrSource: _attr,
     ItemSource: _item,

@@ -173,6 +173,25 @@ class ConstSource(Root):
         return id(self.value)
 
 
+@dataclass(frozen=True)
+class DrawSource(Root):
+    """A random number that compiled code draws before its graph runs: the `index`-th of a call. It is another one each time, so that nothing
+    can be assumed of it. `example` is the one of this call."""
+
+    index: int
+    name: str
+    example: Any = field(compare=False)
+
+    def text(self) -> str:
+        return f"{self.name}() (draw {self.index + 1})"
+
+    def get(self, value: Any) -> Any:
+        return self.example
+
+    def steps(self) -> tuple[Step, ...]:
+        raise AssertionError(f"a guard on {self.text()}")
+
+
 def foreign_global(namespace: dict[str, Any], name: str) -> Source:
     """A global of an inlined function that lives in another module; `namespace` is its `__globals__`."""
     return ItemSource(ConstSource(namespace, str(namespace.get("__name__", "globals"))), name)

@@ -26,7 +26,7 @@ from .guards import GuardSet
 from .modules import DictSpec, FunctionsSpec
 from .resume import original_of
 from .skipfiles import CAPTURED, verdict
-from .source import ConstSource, SizeSource, Source, StrideSource
+from .source import ConstSource, DrawSource, SizeSource, Source, StrideSource
 from .state import TorchState
 from .variables.arrays import KnownArrays
 from .words import in_class
@@ -254,7 +254,7 @@ class Trace:
         """Inputs stay distinct; where the graph writes to one, they share memory just as now. What the compiled code holds itself
         stays as it is."""
         tensors = [i for i in self.graph.inputs if isinstance(i.value, torch.Tensor)]
-        given = [i for i in tensors if not isinstance(i.source, ConstSource)]
+        given = [i for i in tensors if not isinstance(i.source, ConstSource) and not isinstance(i.source.root, DrawSource)]
         if len(given) > 1:
             self.guards.add(Guard(GuardKind.NO_ALIAS, given[0].source, tuple(i.source for i in given)))
         concerned = [i for i in tensors if (i in given or i.written) and i.layout is not None]

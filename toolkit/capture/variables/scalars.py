@@ -18,7 +18,7 @@ from ...events import DimensionMadeDynamic, emit
 from ..assumptions import GuardKind, Predicate
 from ..breaks import Restart
 from ..operations import COMPARE
-from ..source import CallSource
+from ..source import CallSource, DrawSource
 from .base import Args, Kwargs, VariableTracker
 from .shape import SymbolicVariable
 from .tensor import TensorVariable
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from ..rebuild import Rebuilder
     from ..source import Source
 
-_EXACT = {operator.add: operator.add, operator.sub: operator.sub, operator.mul: operator.mul, operator.iadd: operator.add,
+EXACT = {operator.add: operator.add, operator.sub: operator.sub, operator.mul: operator.mul, operator.iadd: operator.add,
 operator.isub: operator.sub,
           operator.imul: operator.mul}  # fmt: skip
 _WIDE = (torch.float32, torch.float64)
-_BESIDE_TENSORS = frozenset((*_EXACT, operator.truediv, operator.itruediv))
+_BESIDE_TENSORS = frozenset((*EXACT, operator.truediv, operator.itruediv))
 
 
 def as_scalar_tensor(value: float) -> torch.Tensor:
-    """What the graph gets for a float."""
-    return torch.tensor(value, dtype=torch.float64, device="cpu")
+    """What the graph gets for a float, or an integer."""
+    return torch.tensor(value, dtype=torch.float64 if type(value) is float else torch.int64, device="cpu")
 
 
 class FloatVariable(VariableTracker):
@@ -87,9 +87,9 @@ class FloatVariable(VariableTracker):
             if beside is None:
                 return self.settle(tx)
             return tx.graph.call_function(op, [other, beside] if swapped else [beside, other])
-        if not isinstance(other, FloatVariable) and not _is_number(other):
+        if not isinstance(other, FloatVariable) and not is_number(other):
             return self.settle(tx) if isinstance(other, SymbolicVariable) or other.is_constant() else None
-        return self._combined(tx, _EXACT[op], other, swapped) if op in _EXACT else self.settle(tx)
+        return self._combined(tx, EXACT[op], other, swapped) if op in EXACT else self.settle(tx)
 
     def _combined(self, tx: Interpreter, op: Callable[..., Any], other: VariableTracker, swapped: bool) -> VariableTracker:
         if isinstance(other, FloatVariable):
@@ -116,7 +116,7 @@ class FloatVariable(VariableTracker):
         test = COMPARE[op]
         if isinstance(other, TensorVariable):
             return tx.graph.call_function(test, [self.tensor, other]) if _takes_scalars(other) else self.settle(tx)
-        if not _is_number(other):
+        if not is_number(other):
             return self.settle(tx) if isinstance(other, FloatVariable | SymbolicVariable) else None
         number = other.constant()
         return tx.wrap_constant(self._decided(tx, lambda *v: test(self.formula(*v), number), f"{op} {number!r}"))
@@ -125,9 +125,9 @@ class FloatVariable(VariableTracker):
         return self._decided(tx, lambda *v: bool(self.formula(*v)), "is not 0")
 
     def _decided(self, tx: Interpreter, question: Callable[..., bool], text: str) -> bool:
-        if len(self.roots) != 1:
-            return self.settle(tx)
         source, value = self.roots[0]
+        if len(self.roots) != 1 or isinstance(source.root, DrawSource):
+            return self.settle(tx)
         outcome = question(value)
         words = text if self.source is not None else f"a float computed from it {text}"
         tx.guard(
@@ -158,7 +158,7 @@ class FloatVariable(VariableTracker):
         return [self.tensor]
 
 
-def _is_number(value: VariableTracker) -> bool:
+def is_number(value: VariableTracker) -> bool:
     return value.is_constant() and isinstance(value.constant(), (int, float))
 
 
@@ -176,15 +176,18 @@ def float_input(tx: Interpreter, value: float, source: Source) -> VariableTracke
         return None
     emit(DimensionMadeDynamic(source=text, symbol="", reason="a float that varied"))
     tx.guard(GuardKind.TYPE_IS, source, float)
-    place = CallSource(source, as_scalar_tensor, "tensor")
-    real = as_scalar_tensor(value)
-    fake = shapes.fakify(trace.fake, real, text, {}, handle=place)
-    node = tx.graph.add_input(text, place, fake, real)
-    tensor = TensorVariable(node, fake, place, real)
-    tx.graph.remember(tensor, fake)
     trace.record.floats.add(text)
-    trace.numbers[source] = FloatVariable(tensor, ((source, value),), float, source)
+    trace.numbers[source] = FloatVariable(tensor_input(tx, value, source), ((source, value),), float, source)
     return trace.numbers[source]
+
+
+def tensor_input(tx: Interpreter, value: float, source: Source) -> TensorVariable:
+    """The number at `source` as an input of the graph."""
+    place, real = CallSource(source, as_scalar_tensor, "tensor"), as_scalar_tensor(value)
+    fake = shapes.fakify(tx.trace.fake, real, source.text(), {}, handle=place)
+    tensor = TensorVariable(tx.graph.add_input(source.text(), place, fake, real), fake, place, real)
+    tx.graph.remember(tensor, fake)
+    return tensor
 
 
 # -- as arguments of operations -----------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import logging
 import math
 import operator
 import os
-import random
 import sys
 import time
 import types
@@ -275,7 +274,7 @@ def _frame(tx: Interpreter, depth: VariableTracker | None = None) -> VariableTra
     return tx.break_graph("unsupported-call", "a frame is looked at")
 
 
-# -- random and time --------------------------------------------------------------------------------------------------
+# -- time -----------------------------------------------------------------------------------------------------------
 
 
 def _state_of(module: types.ModuleType, id: str) -> None:
@@ -293,4 +292,3 @@ def _leave(id: str, what: str) -> Callable[..., VariableTracker]:
 
 
 _state_of(time, "unsupported-call")
-_state_of(random, "random-state")

@@ -45,6 +45,7 @@ def handlers() -> tuple[Handler, ...]:
         contexts,
         deques,
         dicts,
+        drawn,
         exceptions,
         existing,
         existing_iterators,
