@@ -175,7 +175,7 @@ class ConstSource(Root):
 
 @dataclass(frozen=True)
 class DrawSource(Root):
-    """A random number that compiled code draws before its graph runs: the `index`-th of a call. It is another one each time, so that nothing
+    """A random number that compiled code draws before its graph runs: the `index`-th of a call. It is another one each time: nothing
     can be assumed of it. `example` is the one of this call."""
 
     index: int

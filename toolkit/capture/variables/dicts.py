@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..breaks import Observed
 from ..guards import GuardKind
-from ..source import DictKeySource, ItemSource
+from ..source import CallSource, DictKeySource, ItemSource, TupleItemSource
 from .base import Args, Kwargs, LazyVariable, VariableTracker
 from .constant import ConstantVariable, constant_variable
 from .containers import SequenceVariable, TupleVariable
+from .keys import Key
 from .methods import builtin_attr
 from .sets import FrozenSetVariable, Hashed, SetVariable, as_set, setlike, wrap_set
 
@@ -393,8 +394,16 @@ def entries_of(tx: Interpreter, value: dict[Any, Any], source: Source) -> dict[H
         key = constant_variable(k)
         if key is None:
             key = tx.wrap(k, DictKeySource(source, n))
-        entries[key.key(tx)] = (key, LazyVariable(v, ItemSource(source, k)))
+        known = key.key(tx)
+        place = ItemSource(source, k) if not isinstance(known, Key) else TupleItemSource(CallSource(source, _values, "values of "), n)
+        entries[known] = (key, LazyVariable(v, place))
+    if any(isinstance(known, Key) and k not in value for known, k in zip(entries, value, strict=False)):
+        tx.break_graph("unsupported-key", f"a key of {source.text()} has another hash than when it became one")
     return entries
+
+
+def _values(value: dict[Any, Any]) -> list[Any]:
+    return list(value.values())
 
 
 __all__ = [

@@ -11,6 +11,7 @@ from ..guards import GuardKind
 from ..source import CallSource, TupleItemSource
 from .base import Args, Kwargs, VariableTracker
 from .constant import all_constant, constant_variable
+from .keys import is_plain
 from .methods import builtin_attr, by_rule
 
 if TYPE_CHECKING:
@@ -91,13 +92,13 @@ class SetVariable(Hashed):
     def unpack(self, tx: Interpreter) -> list[VariableTracker]:
         """In the order a real set of these values has, where they are constants: hashes of the same process decide."""
         values = list(self.members.values())
-        if len(values) < 2 or not all_constant(values):
+        if len(values) < 2 or not all(map(is_plain, self.members)):
             return values
         if self.source is not None and not tx.effects.changed(self):  # its history decides too
-            tx.guard(GuardKind.CONSTANT_EQUALS, CallSource(self.source, tuple, "tuple"), tuple(v.constant() for v in values))
+            if all_constant(values):
+                tx.guard(GuardKind.CONSTANT_EQUALS, CallSource(self.source, tuple, "tuple"), tuple(v.constant() for v in values))
             return values
-        by_key = {v.constant(): v for v in values}
-        return [by_key[k] for k in self.kind(by_key)]
+        return [self.members[k] for k in self.kind(self.members)]
 
     def contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
         return tx.wrap_constant(_looked_up(item).key(tx) in self.members)

@@ -23,6 +23,7 @@ from .classes import SuperVariable, class_attribute
 from .dicts import DictVariable
 from .functions import BoundMethodVariable
 from .instance_dict import InstanceDictVariable
+from .keys import Key, is_plain
 from .lookup import Found, bind_to, find, inside, refused
 from .object_memory import fill_base, hold, member, own_dict, own_namespace, restore
 
@@ -375,7 +376,7 @@ class UserObjectVariable(VariableTracker):
         return self.unpack(tx)
 
     def key(self, tx: Interpreter) -> Hashable:
-        """Identity, or for dataclasses their fields; another `__hash__` of the user's is not followed."""
+        """Identity, or what its class says of hashes and equality."""
         equal, hashed = find(tx, self.cls, "__eq__"), find(tx, self.cls, "__hash__")
         if hashed is None or hashed.raw is None:
             return tx.raise_error(TypeError, f"unhashable type: '{self.cls.__name__}'")
@@ -383,15 +384,23 @@ class UserObjectVariable(VariableTracker):
             return self if hashed.owner is object else self.base.key(tx)
         if hashed.owner is object and equal is not None and equal.owner is object:
             return self
-        return self._field_key(tx)
+        generated = all(isinstance(f.raw, types.FunctionType) and f.raw.__code__.co_filename == "<string>" for f in (equal, hashed))
+        fields = self._fields_key(tx) if generated else None  # as dataclasses write them
+        return fields if fields is not None and not is_plain(fields[1]) else Key(tx, self, self._hash(tx), fields)
 
-    def _field_key(self, tx: Interpreter) -> Hashable:
-        for name in ("__eq__", "__hash__"):
-            found = find(tx, self.cls, name)
-            if found is None or not _generated(found.raw):
-                return tx.break_graph("unsupported-key", f"{self.describe()} is a key, and its class has its own {name}")
+    def _fields_key(self, tx: Interpreter) -> tuple[type, tuple[Hashable, ...]]:
         fields = [f.name for f in self.cls.__dataclass_fields__.values() if (f.compare if f.hash is None else f.hash)]  # type: ignore[attr-defined]
         return self.cls, tuple(tx.get_attr(self, name).key(tx) for name in fields)
+
+    def _hash(self, tx: Interpreter) -> int:
+        """What its class says."""
+        method, before = self.special(tx, "__hash__"), tx.effects.stores
+        said = tx.realize(tx.call(method, [])) if method is not None else self.base
+        if said is None or not said.is_constant() or tx.effects.stores != before:
+            return tx.break_graph("unsupported-key", f"{self.describe()} is a key, and what its __hash__ says is not known while tracing")
+        if not isinstance(said.constant(), int) and method is not None:
+            return tx.raise_error(TypeError, "__hash__ method should return an integer")
+        return said.constant() if method is not None else hash(said.constant())  # type: ignore[no-any-return]
 
     # -- as an argument of graph operations ---------------------------------------------------------------------------
 
@@ -468,11 +477,6 @@ def _of_values(tx: Interpreter, op: Callable[..., Any], left: VariableTracker, r
 
 def callable_class(cls: type) -> bool:
     return any("__call__" in base.__dict__ for base in cls.__mro__)
-
-
-def _generated(function: Any) -> bool:
-    """Was it written by dataclasses?"""
-    return isinstance(function, types.FunctionType) and function.__code__.co_filename == "<string>"
 
 
 __all__ = ["SuperVariable", "UserObjectVariable", "base_kind", "callable_class", "class_attribute"]
