@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from .._torch import get_decompositions
-from . import distances, strides
+from . import derivatives, distances, masks, quantizing, strides
 from .recorder import Table
 
 aten = torch.ops.aten
@@ -282,7 +282,7 @@ def batch_norm_inference(
     y = _batch_norm(x, weight, bias, mean, rstd)
     if x.device.type == "cuda":
         return y, aten.clone(mean), rstd
-    return y, *(aten.empty([0], dtype=x.dtype, device=x.device) for _ in range(2))
+    return y, *_kept(x, weight, *(aten.empty([0], dtype=rstd.dtype, device=x.device) for _ in range(2)))
 
 
 @row(aten.native_batch_norm.default)
@@ -534,8 +534,9 @@ isneginf isposinf leaky_relu leaky_relu_backward linalg_vector_norm log_sigmoid_
 logaddexp2 logit logit_backward logspace logsumexp masked_fill mish mish_backward mse_loss mse_loss_backward
 multi_margin_loss multilabel_margin_loss_forward mv mvlgamma nan_to_num nansum native_dropout_backward native_group_norm_backward
 new_empty new_full nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward norm pixel_shuffle pixel_unshuffle rad2deg
-reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d renorm replication_pad1d
-replication_pad2d replication_pad3d roll rot90 sinc smooth_l1_loss smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward
+reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward renorm
+replication_pad1d replication_pad2d replication_pad3d roll rot90 rrelu_with_noise_backward sinc smooth_l1_loss smooth_l1_loss_backward
+soft_margin_loss soft_margin_loss_backward
 softplus softplus_backward softshrink special_entr special_xlog1py stack std std_mean take threshold trace tril
 tril_indices triu triu_indices unfold_backward upsample_bicubic2d vdot xlogy
 """
@@ -565,7 +566,7 @@ def _rows() -> Table:
     packets = [getattr(aten, name) for name in TORCHS.split() if hasattr(aten, name)]
     found = {op: rule for op, rule in get_decompositions(packets).items() if not op._schema.is_mutable and "out" not in op._overloadname}
     found |= {op: _declining(rule, KEPT_WHOLE[op._opname]) for op, rule in found.items() if op._opname in KEPT_WHOLE}
-    return found | _foreach() | OURS | distances.ROWS
+    return found | _foreach() | OURS | distances.ROWS | derivatives.ROWS | masks.ROWS | quantizing.ROWS
 
 
 def is_random(target: Any) -> bool:

@@ -30,7 +30,8 @@ def contiguous(node: Any, came: torch.Tensor, grad: torch.Tensor) -> Strides:
 def product(node: Any, came: torch.Tensor, grad: torch.Tensor) -> Strides:
     """Of `came * (result / input)`, with the reduced dimension put back."""
     if not node._saved_keepdim:
-        came = came.unsqueeze(node._saved_dim)
+        dim = node._saved_dim  # autograd shows a negative one as an unsigned number
+        came = came.unsqueeze(dim - 2**64 if dim >= 2**63 else dim)
     return strides.elementwise([came, node._saved_self], grad.shape)
 
 

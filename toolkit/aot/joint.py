@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,7 +102,7 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
             joint = Joint(None, plan, list(examples))  # type: ignore[arg-type]
             as_inputs = gm.meta.get("gradients_as_inputs", False)
             gradients = _backward(joint, inputs, recorder, line, layouts, as_inputs) if any(plan.differentiable) else []
-            _refuse_assumptions(mode)
+            _refuse_assumptions(mode, recorder.promised)
             joint.graph = recorder.finish([*plan.values, *gradients])
             plan.wrappers.clear()  # they hold the traced autograd graph
     except CannotTrace:
@@ -112,9 +112,10 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
     return joint
 
 
-def _refuse_assumptions(mode: Any) -> None:
-    """Sizes that only the data knows were taken to fit together. Eager raises where they do not; a kernel would read what is not there."""
-    assumed = shapes.deferred(mode)
+def _refuse_assumptions(mode: Any, promised: Set[Any]) -> None:
+    """Sizes that only the data knows were taken to fit together. Eager raises where they do not; a kernel would read what is not there.
+    What an operation promises of its own result needs no look."""
+    assumed = [(e, said) for e, said in shapes.deferred(mode) if e not in promised]
     if assumed:
         raise CannotTrace(f"sizes that only the data knows must satisfy {assumed[0][0]}")
 

@@ -44,6 +44,7 @@ class Recorder(TorchDispatchMode):
         self._scalars: dict[sympy.Expr, Node] = {}
         self._last_input: Node | None = None
         self._whole: Any = None
+        self.promised: set[sympy.Basic] = set()  # what operations themselves say of the sizes that only they know
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -151,6 +152,9 @@ class Recorder(TorchDispatchMode):
             return func(*args, **kwargs)
         if self._whole is None:
             refuse(func, args, kwargs)
+        if _has_only_a_number(func, args):
+            with self:
+                args = (aten.scalar_tensor(args[0], dtype=torch.result_type(args[0], args[0])), *args[1:])
         rule = self.table.get(func)
         if rule is not None:
             with self._part_of(func):
@@ -207,10 +211,7 @@ class Recorder(TorchDispatchMode):
             raise CannotTrace(f"{func} is a higher-order operator")
         if func._schema.is_mutable:
             raise InPlace(f"{func} changes its argument and has no functional form")
-        if _has_only_a_number(func, args):
-            with self:
-                args = (aten.scalar_tensor(args[0], dtype=torch.result_type(args[0], args[0])), *args[1:])
-        result = func(*args, **kwargs)
+        result = self._run(func, args, kwargs)
         if func in _WINDOWS:
             _refuse_misfit(func, args, kwargs)
         if func in strides.TURNING or strides.is_odd((args, kwargs)):
@@ -218,6 +219,15 @@ class Recorder(TorchDispatchMode):
         node = self.graph.create_node("call_function", func, self.node_of(args), self.node_of(kwargs), func._opname)
         node.meta.update(val=result, parents=self.parents(), part_of=self._whole)
         self._track_result(result, node)
+        return result
+
+    def _run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The fake result."""
+        if torch.Tag.dynamic_output_shape not in func.tags:
+            return func(*args, **kwargs)
+        before = {e for e, _ in shapes.deferred(self.mode)}
+        result = func(*args, **kwargs)
+        self.promised.update(e for e, _ in shapes.deferred(self.mode) if e not in before)
         return result
 
     def _track_result(self, result: Any, node: Node) -> None:
@@ -247,7 +257,8 @@ class Recorder(TorchDispatchMode):
 
 
 def _has_only_a_number(func: Any, args: tuple[Any, ...]) -> bool:
-    """Under vmap a number travels as a tensor, which torch hands on as the number; alone, nothing else says what is computed."""
+    """Under vmap, and where autograd conjugates a factor, a number travels as a tensor, which torch hands on as the number; alone, nothing
+    else says what is computed."""
     return (
         bool(args)
         and isinstance(args[0], int | float | complex)

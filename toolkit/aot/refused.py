@@ -67,6 +67,8 @@ def _table() -> dict[Any, str]:
 
 
 aten = torch.ops.aten
+
+
 def _rows_do_not_fit(x: Any, dim: int, index: Any, source: Any, *rest: Any, **kwargs: Any) -> bool:
     """Slices of `source`, one for each index, are not slices of `x`."""
     if _are_no_rows(index) or x.dtype != source.dtype or x.dim() != source.dim():
@@ -79,13 +81,19 @@ def _rows_do_not_fit(x: Any, dim: int, index: Any, source: Any, *rest: Any, **kw
 def _value_does_not_fit(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> bool:
     """It cannot be expanded to what is picked; of masks only the run knows how much that is."""
     places = [d for d, i in enumerate(indices) if i is not None]
-    if x.dtype != values.dtype or any(indices[d].dtype in (torch.bool, torch.uint8) for d in places):
-        return x.dtype != values.dtype
+    if x.dtype != values.dtype and not (values.dim() == 0 and not accumulate and _are_one_mask(indices)):  # eager fills with the number
+        return True
+    if any(indices[d].dtype in (torch.bool, torch.uint8) for d in places):
+        return False
     picked = torch.broadcast_shapes(*(indices[d].shape for d in places))
     rest = [n for d, n in enumerate(x.shape) if d not in places]
     first = places[0] if places == [*range(places[0], places[-1] + 1)] else 0
     wanted = (*rest[:first], *picked, *rest[first:])
     return values.dim() > len(wanted) or any(n not in (1, m) for n, m in zip(reversed(values.shape), reversed(wanted), strict=False))
+
+
+def _are_one_mask(indices: Sequence[Any]) -> bool:
+    return [i.dtype for i in indices if i is not None] == [torch.bool]
 
 
 def _is_nothing(x: Any, dim: int | None = None, keepdim: bool = False) -> bool:

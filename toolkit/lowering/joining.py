@@ -18,7 +18,7 @@ from .library import library
 from .pointwise import clone
 from .promotion import cast, promoted
 from .table import lowers
-from .view import position, slice_range, unsqueeze, wrapped
+from .view import first_of, position, slice_range, unsqueeze, wrapped
 
 MOST_PARTS = 8  # a choice among more costs more than writing each into its slice, or the library's copy
 MOST_SLICES = 64
@@ -99,10 +99,9 @@ def stack(b: Builder, tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
 @lowers("slice_scatter.default")
 def slice_scatter(b: Builder, x: TensorBox, src: TensorBox, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> TensorBox:
     dim = wrapped(dim, len(x.size))
-    found = slice_range(x.size[dim], start, end, step)
-    if found is None:
+    first, length = slice_range(x.size[dim], start, end, step) or (first_of(x.size[dim], start), src.size[dim])
+    if first is None:
         return NotImplemented
-    first, length = found
     if first == 0 and length == x.size[dim] and step == 1:
         return clone(b, cast(b, src, x.dtype))
     stride = expr(step)

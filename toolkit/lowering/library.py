@@ -34,16 +34,21 @@ FAMILIES = {  # reason -> names of ATen ops
         cholesky cholesky_inverse cholesky_solve geqrf ormqr orgqr lu_unpack triangular_solve""",
     "Fourier transform": "_fft_r2c _fft_c2c _fft_c2r",
     SORTING: "sort topk kthvalue median nanmedian mode",
-    "data-dependent size": "nonzero masked_select _unique2 unique_consecutive unique_dim bincount",
+    "data-dependent size": "nonzero masked_select _unique2 unique_consecutive unique_dim bincount repeat_interleave.Tensor",
     RANDOM: """rand randn randint randperm rand_like randn_like randint_like normal normal_functional bernoulli multinomial uniform
         exponential cauchy geometric log_normal native_dropout rrelu_with_noise_functional poisson binomial _standard_gamma
         _sample_dirichlet""",
-    "sampling of images (vectorised)": "grid_sampler_2d grid_sampler_2d_backward",
-    BAGS: "_embedding_bag _embedding_bag_forward_only",
+    "sampling of images (vectorised)": "grid_sampler_2d grid_sampler_2d_backward grid_sampler_3d grid_sampler_3d_backward",
+    "sums at the places of maxima, plane by plane": """adaptive_max_pool2d_backward adaptive_max_pool3d_backward
+        fractional_max_pool2d_backward fractional_max_pool3d_backward""",
+    "segments of uneven length": "segment_reduce _segment_reduce_backward",
+    "histograms": "histogram _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors",
+    BAGS: """_embedding_bag _embedding_bag_forward_only _embedding_bag_backward _embedding_bag_dense_backward
+        _embedding_bag_per_sample_weights_backward""",
     PACKED: "mkldnn::_convolution_pointwise mkldnn::_convolution_transpose_pointwise mkldnn::_linear_pointwise mkl::_mkl_linear",
     PACKING: """mkldnn::_reorder_convolution_weight mkldnn::_reorder_convolution_transpose_weight mkldnn::_reorder_linear_weight
         mkl::_mkl_reorder_linear_weight""",
-    "a check of every value": "binary_cross_entropy",
+    "a check of every value": "binary_cross_entropy _assert_async",
 }  # fmt: skip
 
 COPYING = frozenset(  # `out=` computes elsewhere and copies

@@ -1,23 +1,24 @@
-"""Positions that are found: by bisection (searchsorted, bucketize), by counting what a mask has let through (masked_scatter,
-nonzero_static), in equal bins (histc)."""
+"""Positions that are found: by bisection (searchsorted, bucketize), by counting what a mask has let through (masked_scatter and its
+derivative, nonzero_static), in equal bins (histc)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ..loops.ir import TensorBox
-from ..loops.layout import Expr, product
+from ..loops.layout import ZERO, Expr, product
 from ..loops.ops import Index, Value, ops
-from .build import Builder, expr
+from .build import Builder, expr, exprs
 from .indexing import fresh
 from .pointwise import clone
 from .promotion import LOW, broadcast, cast, full, is_float, operand, promoted
 from .reduction import amax, amin
 from .reshape import unflatten
 from .table import lowers
-from .view import expand, reshaped
+from .view import expand, narrowed, reshaped
 
 INT64 = torch.int64
 MOST_STEPS = 32  # of a bisection of unknown length
@@ -145,6 +146,25 @@ def nonzero_static(b: Builder, x: TensorBox, *, size: int, fill_value: int = -1)
     b.scatter(buffer, coordinate, (total, expr(rank)), place, (mask,))
     load = rows.loader()
     return b.pointwise(load, (wanted, expr(rank)), INT64, (rows,), x.device)
+
+
+@lowers("masked_scatter_backward.default")
+def masked_scatter_backward(b: Builder, grad: TensorBox, mask: TensorBox, sizes: Sequence[Any]) -> TensorBox:
+    """The elements where the mask is true, in turn, as many as `sizes` has; zeros after them."""
+    wanted, total = product(exprs(sizes)), product(grad.size)
+    if grad.dtype.is_complex or mask.dtype is not torch.bool or total == 0 or wanted == 0 or tuple(mask.size) != tuple(grad.size):
+        return NotImplemented
+    b.realize(mask)
+    counts, test = counted_up(b, mask).loader(), reshaped(mask, (total,)).loader()
+    load = reshaped(grad, (total,)).loader()
+    flat, buffer = fresh(b, full(b, (wanted + 1,), 0, grad.dtype, grad.device))
+
+    def place(index: Index) -> Index:
+        position = ops.minimum(ops.sub(counts(index), ops.constant(1, INT64)), ops.index_expr(wanted, INT64))
+        return (ops.indirect_indexing(ops.where(test(index), position, ops.index_expr(wanted, INT64)), wanted + 1, False),)
+
+    b.scatter(buffer, load, (total,), place, (grad, mask))
+    return clone(b, reshaped(narrowed(flat, 0, ZERO, wanted), exprs(sizes)))
 
 
 # -- bins -------------------------------------------------------------------------------------------------------------

@@ -160,14 +160,20 @@ def slice_(b: Builder, x: TensorBox, dim: int = 0, start: Any = None, end: Any =
 
 
 def _symbolic_slice(b: Builder, size: Expr, dim: int, start: Any) -> tuple[Expr, Expr] | None:
-    """The length is the fake value's; the start must be plainly non-negative, or a negative number from a long enough end."""
+    """The length is the fake value's."""
+    first = first_of(size, start)
+    return (first, exprs(b.val.shape)[dim]) if first is not None and isinstance(b.val, torch.Tensor) else None
+
+
+def first_of(size: Expr, start: Any) -> Expr | None:
+    """Where a slice begins (anywhere, if it is empty): a negative start counts from the end, and is 0 before the beginning. None if only
+    the data knows its sign."""
     start = expr(0 if start is None else start)
-    if not isinstance(b.val, torch.Tensor):
-        return None
-    length = exprs(b.val.shape)[dim]
-    if start.is_nonnegative:
-        return start, length
-    return (size + start, length) if start.is_number else None
+    negative = start.is_negative if start.is_number else shapes.known(sympy.Lt(start, 0))
+    if not negative:
+        return None if negative is None else start
+    before = shapes.known(sympy.Lt(size + start, 0))
+    return sympy.Max(size + start, 0) if before is None else ZERO if before else size + start
 
 
 def position(index: Any, size: Expr) -> Expr:
@@ -214,9 +220,8 @@ def diagonal(b: Builder, x: TensorBox, offset: int = 0, dim1: int = 0, dim2: int
     dim1, dim2 = wrapped(dim1, rank), wrapped(dim2, rank)
     down, right = max(-offset, 0), max(offset, 0)
     rows, columns = x.size[dim1] - down, x.size[dim2] - right
-    if rows.free_symbols or columns.free_symbols:
-        return NotImplemented
-    length = sympy.Integer(max(min(rows, columns), 0))
+    symbolic = rows.free_symbols or columns.free_symbols
+    length = exprs(b.val.shape)[-1] if symbolic else sympy.Integer(max(min(rows, columns), 0))
     rest = [d for d in range(rank) if d not in (dim1, dim2)]
 
     def reindex(index: Index) -> Index:

@@ -26,15 +26,21 @@ sum.dim_IntList t tan tanh transpose.int trunc unbind.int unsqueeze view.default
 """
 
 
-def _overloads() -> frozenset[Any]:
+_AS_FIRST = """
+fake_quantize_per_tensor_affine_cachemask _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
+fake_quantize_per_channel_affine_cachemask _fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_channel_affine
+"""  # operations without a fake kernel: a result as the first argument, and perhaps a mask of its size
+
+
+def _overloads(names: str) -> frozenset[Any]:
     found = []
-    for name in _NAMES.split():
+    for name in names.split():
         packet, _, overload = name.partition(".")
         found.append(getattr(getattr(aten, packet), overload or "default"))
     return frozenset(found)
 
 
-DIRECT = _overloads()
+DIRECT, AS_FIRST = _overloads(_NAMES), _overloads(_AS_FIRST)
 _NUMBERS = (int, float, bool, type(None), str, torch.dtype)
 
 
@@ -88,6 +94,12 @@ def direct(mode: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if isinstance(result, torch.Tensor):
             return fake_of(mode, result, device)
         return type(result)(fake_of(mode, r, device) for r in result)
+
+
+def as_first(mode: Any, func: Any, first: torch.Tensor) -> Any:
+    with mode:
+        value = torch.empty_like(first)
+        return (value, torch.empty_like(first, dtype=torch.bool)) if len(func._schema.returns) == 2 else value
 
 
 def fake_of(mode: Any, meta: torch.Tensor, device: torch.device) -> FakeTensor:

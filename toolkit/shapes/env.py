@@ -30,7 +30,7 @@ from .._torch import (
 )
 from ..events import DimensionSpecialised, emit
 from ..provenance import UserLine
-from .direct import DIRECT, bystander, direct
+from .direct import AS_FIRST, DIRECT, as_first, bystander, direct
 from .twins import Converter
 
 Where = UserLine | None | Callable[[], UserLine | None]
@@ -147,6 +147,8 @@ class FakeMode(FakeTensorMode):
                 result = direct(self, func, args, kwargs or {})
                 if result is not NotImplemented:
                     return result
+            if func in AS_FIRST:  # else torch runs these on zeros, of which symbolic sizes have none
+                return as_first(self, func, args[0])
             return super().__torch_dispatch__(func, types, args, kwargs or {})
 
     def __enter__(self) -> FakeMode:
