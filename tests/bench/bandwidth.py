@@ -4,8 +4,8 @@
     python -m tests.bench.bandwidth --mb 64 --only softmax,transpose
 
 The triad is a[i] = b[i] + s * c[i] in C, built as STREAM is (-O3 -march=native -fopenmp), and counted as STREAM counts: 12 bytes an element
-of float32. A second triad stores past the cache; the larger of the two is what kernels are held to. A kernel's bytes are what it must read
-and write. Figures are the best of several rounds, all cases interleaved with the triads.
+of float32. A second one, "streamed", stores past the cache. A kernel's bytes are what it must read and write. Figures are the best of
+several rounds, in each of which the triads, the kernel, the call and eager take their turns.
 
 kernel   the generated kernel alone, on memory that is there: what the code generator is answerable for
 call     the whole compiled call, which also gets fresh memory for its result, beside eager's
@@ -116,51 +116,41 @@ def launches(fn: Any, args: tuple[Any, ...], work: Callable[..., Any]) -> Callab
     return lambda: [launch(*a) for launch, a in made] and None
 
 
-def best(call: Callable[[], Any], rounds: int) -> float:
-    """Seconds."""
-    found = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - start)
-    return min(found)
+def seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
-def row(name: str, rows: int, rounds: int, stream: Callable[[], float]) -> str:
+def row(name: str, rows: int, rounds: int, streams: list[Callable[[], None]]) -> str:
     case = CASES[name]
     args = case.args(rows)
     fn = fuselab.compile(case.fn)
     moved = bytes_of(args) + bytes_of(fn(*args))
     fn(*args)
-    kernels = launches(fn, args, fn)
-    triad = stream()
-    seconds = [best(call, rounds) for call in (kernels, lambda: fn(*args), lambda: case.fn(*args))]
-    triad = max(triad, stream())
-    kernel, call, eager = (moved / s / 1e9 for s in seconds)
-    return f"{name:14}{triad:8.1f}{kernel:8.1f}{100 * kernel / triad:7.0f} %{call:8.1f}{eager:8.1f}"
+    calls = *streams, launches(fn, args, fn), lambda: fn(*args), lambda: case.fn(*args)
+    best = [min(found) for found in zip(*([seconds(call) for call in calls] for _ in range(rounds)), strict=True)]
+    triad, streamed = (12 * rows * ROW / s / 1e9 for s in best[:2])
+    kernel, call, eager = (moved / s / 1e9 for s in best[2:])
+    ratios = "".join(f"{100 * kernel / t:8.0f} %" for t in (triad, streamed))
+    return f"{name:14}{triad:8.1f}{streamed:10.1f}{kernel:8.1f}{ratios}{call:8.1f}{eager:8.1f}"
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     p.add_argument("--mb", type=int, default=256, help="megabytes of one array")
     p.add_argument("--only", default="", help="names with commas between")
-    p.add_argument("--rounds", type=int, default=4)
+    p.add_argument("--rounds", type=int, default=8)
     a = p.parse_args()
     n = a.mb << 18
-    plain, streamed = triads()
     arrays = [torch.rand(n) for _ in range(3)]
     pointers = [ctypes.c_void_p(t.data_ptr()) for t in arrays]
-
-    def stream() -> float:
-        return max(12 * n / best(lambda f=f: f(*pointers, ctypes.c_long(n)), 3) / 1e9 for f in (plain, streamed))
-
-    print(f"{machine('cpu')}, {os.cpu_count()} processors; arrays of {a.mb} MB; GB/s")
-    both = [12 * n / best(lambda f=f: f(*pointers, ctypes.c_long(n)), 5) / 1e9 for f in (plain, streamed)]
-    print(f"triad {both[0]:.1f}, past the cache {both[1]:.1f}")
-    print(f"{'case':14}{'triad':>8}{'kernel':>8}{'of triad':>9}{'call':>8}{'eager':>8}")
+    streams = [lambda f=f: f(*pointers, ctypes.c_long(n)) for f in triads()]
+    print(f"{machine('cpu')}, {os.cpu_count()} processors; {len(arrays)} arrays of {a.mb} MB; GB/s")
+    print(f"{'case':14}{'triad':>8}{'streamed':>10}{'kernel':>8}{'of triad':>10}{'streamed':>10}{'call':>8}{'eager':>8}")
     with torch.no_grad():
         for name in a.only.split(",") if a.only else CASES:
-            print(row(name, n // ROW, a.rounds, stream), flush=True)
+            print(row(name, n // ROW, a.rounds, streams), flush=True)
 
 
 if __name__ == "__main__":

@@ -62,3 +62,11 @@ def test_halves_are_converted_by_blocks_to_eagers_bits(row):
     h = r(3, row).half()
     agrees(lambda h: (h + 1, (h * 2).softmax(-1), (h * 2).float()), h)
     agrees(lambda h: h.mul_(2) + 1, h.clone())
+
+
+@pytest.mark.parametrize("row", [2048, 2560, 5000, 40_000])
+def test_a_long_row_is_read_at_several_places_by_turns(row):
+    x = r(6, row)
+    for fn in (lambda x: x.sum(-1), lambda x: x.var(-1), lambda x: x.argmax(-1), lambda x: x.softmax(-1), lambda x: x.sum()):
+        assert "by_turns(r0t" in str(agrees(fn, x, tolerance=1e-5).program)
+    assert "by_turns(" not in str(compiled(lambda x: x.sum(-1), x[:, :1024].contiguous()).program)

@@ -25,7 +25,7 @@ from .cpp_accumulate import Accumulator, accumulator, better, place_of
 from .cpp_nest import Bounds, CppNest
 from .cpp_ops import FLOATS, binary, cast, compute_dtype, zero
 from .cpp_prelude import C_TYPES, array
-from .tiling import COSTLY, LONG_ROW, PARTIAL, PARTIAL_ROWS, ROW_LANES, TWO_LOOPS
+from .tiling import IN_TURNS, LONG_ROW, PARTIAL, PARTIAL_ROWS, ROW_LANES, TWO_LOOPS
 from .walk import ATOM, BIT_AND, COMPARISON, LANE, PRODUCT, SUM, UNARY, Written
 from .writer import Writer
 
@@ -89,22 +89,10 @@ class CppReductions(CppNest):
         self._finish()
 
     def fetch_next(self, first: str, count: str) -> None:
-        """Fetch of the next row what this loop over r should, while it works on `count` elements from `first`."""
-        stages = self._fetching() if self.ahead and self.final else []
-        if self.stage in stages:
+        """Fetch of the next row this loop's part (each of the loops over r fetches one), while it works on `count` elements from `first`."""
+        stages = sorted({s for s in self.group.stages.values() if s % 2})
+        if self.ahead and self.final:
             self.fetch_row(first, count, (stages.index(self.stage), len(stages)))
-
-    def _fetching(self) -> list[int]:
-        """The stages that fetch the next row, each a part of it: the last that computes costly functions, so that the processor has
-        something else to do, and the last, if it goes by blocks; without the first and in long rows without blocks the last reduction."""
-        stages = {n: s for n, s in self.group.stages.items() if s % 2}
-        last = max(stages.values())
-        blocks = any(n.name in self.by_blocks for n, s in stages.items() if s == last)
-        if costly := [s for n, s in stages.items() if COSTLY & n.trace.counts.keys()]:
-            return sorted({max(costly), last} if blocks else {max(costly)})
-        if hint(self.r()[-1][1], self.hints) >= LONG_ROW and not blocks:
-            last = max((s for n, s in stages.items() if kind_of(n)), default=0)
-        return [last]
 
     def _sums_long(self, nodes: list[SchedulerNode]) -> bool:
         """A floating sum over so many elements that partial sums are wanted."""
@@ -203,7 +191,10 @@ class CppReductions(CppNest):
         around = self.out = Writer()
         v, (first, end) = self.r()[-1][0], self.row_bounds
         self._declare(around, "_lanes")
-        with around.block(f"for (int64_t {v}l = {first}; {v}l < {end}; {v}l += {ROW_LANES})"):
+        with around.block(self._row_loop(v, first, end)):
+            if self._by_turns():
+                start, count = ("", end) if first == "0" else (f"{first} + ", f"{end} - {first}")
+                around.line(f"const int64_t {v}l = {start}by_turns({v}t, {count});")
             whole = first == "0" and end.isdigit() and int(end) % ROW_LANES == 0
             stop = f"{v}l + {ROW_LANES}" if whole else f"long_min({v}l + {ROW_LANES}, {end})"
             around.line(f"const int64_t {v}e = {stop};")
@@ -211,6 +202,15 @@ class CppReductions(CppNest):
             around.include(nest)
         self._combine(around, "_lanes", outer)
         return around
+
+    def _row_loop(self, v: sympy.Symbol, first: str, end: str) -> str:
+        if not self._by_turns():
+            return f"for (int64_t {v}l = {first}; {v}l < {end}; {v}l += {ROW_LANES})"
+        return f"for (int64_t {v}t = 0; {v}t < {end if first == '0' else f'{end} - {first}'}; {v}t += {ROW_LANES})"
+
+    def _by_turns(self) -> bool:
+        """A row in memory that is long enough to be read at several places by turns."""
+        return hint(self.r()[-1][1], self.hints) >= IN_TURNS
 
     def _by_blocks(self, nest: Writer, outer: str) -> Writer:
         around = Writer()

@@ -36,6 +36,7 @@ PARTIAL = 4096  # elements summed one after the other (by lanes) before they joi
 PARTIAL_ROWS = 128  # the same for columns
 LONG_ROW = 1024  # elements of a row from which it is reduced into an array of
 ROW_LANES = 128  # partial results
+IN_TURNS = 2048  # elements of a row from which it is read at eight places in turn
 ROW_OF_SUMS = 32  # elements of a row whose running sums are made by blocks
 STREAMED = 32 << 20  # bytes from which a result is stored past the cache: most of it would not be there when it is read
 BLOCK = 256  # elements that are collected before they are stored
