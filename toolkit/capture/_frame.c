@@ -116,6 +116,7 @@ static _Thread_local struct {
     int aside, depth; /* calls of compiled functions run the original; calls in one another */
     Frame *chained; /* the frame that we handed to the evaluator before us */
     long idle;      /* resumptions in a row without a graph, in the frame that is being gone on with */
+    PyObject *again; /* arguments of a frame whose graph raised and left nothing behind: it runs as it is written */
     struct {
         PyCodeObject *to; /* NULL: nothing */
         PyObject **args;
@@ -366,6 +367,19 @@ static PyObject *go_on(PyObject *result) { /* steals a result; while it is the r
     return result;
 }
 
+static PyObject *run_instead(PyThreadState *thread, Frame *frame) { /* the exception that is set is the written code's business */
+    PyObject *arguments = here.again;
+    here.again = NULL;
+    PyErr_Clear();
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); i++) /* those that moved to the compiled code come back */
+        if (frame->localsplus[i] == NULL) frame->localsplus[i] = Py_NewRef(PyTuple_GET_ITEM(arguments, i));
+    Py_DECREF(arguments);
+    Cache *active = switch_to(NULL);
+    PyObject *result = run_as_is(thread, frame, 0);
+    switch_to(active);
+    return result;
+}
+
 static PyObject *run_version(PyThreadState *thread, Frame *frame, Version *v, int resumes) { /* steals v */
     PyObject *result = NULL, *function = function_with(v, FRAME_FUNCTION(frame)->func_closure);
     Py_ssize_t count = values_of(frame).count;
@@ -376,7 +390,7 @@ static PyObject *run_version(PyThreadState *thread, Frame *frame, Version *v, in
     else if (function != NULL) result = go_on(PyObject_Vectorcall(function, frame->localsplus, count, NULL));
     Py_XDECREF(function);
     Py_XDECREF(v);
-    return end_frame(thread, frame, result);
+    return result == NULL && here.again != NULL ? run_instead(thread, frame) : end_frame(thread, frame, result);
 }
 
 /* A new reference; with NULL maybe an exception. `*failed`: the guard that the version used last fails. */
@@ -507,6 +521,12 @@ static PyObject *resumes(PyObject *self, PyObject *code) {
     Py_RETURN_NONE;
 }
 
+static PyObject *again(PyObject *self, PyObject *arguments) {
+    if (!PyTuple_Check(arguments)) return PyErr_Format(PyExc_TypeError, "a tuple is needed");
+    Py_XSETREF(here.again, Py_NewRef(arguments));
+    Py_RETURN_NONE;
+}
+
 static PyObject *active(PyObject *self, PyObject *ignored) { return Py_NewRef(here.active ? (PyObject *)here.active : Py_None); }
 
 static PyObject *step_aside(PyObject *self, PyObject *yes) {
@@ -526,6 +546,7 @@ static PyMethodDef functions[] = {
     {"skip", skip, METH_O, "Frames of this code run as they are, unless it is a cache's root."},
     {"resumes", resumes, METH_O, "This code goes on for other code: only what `rest` gives calls it."},
     {"rest", (PyCFunction)(void (*)(void))rest, METH_FASTCALL, "rest(function, *arguments): for a compiled frame to return."},
+    {"again", again, METH_O, "A compiled frame with these arguments is about to raise: its original code runs instead."},
     {"active", active, METH_NOARGS, "The Cache active in this thread, or None."},
     {"step_aside", step_aside, METH_O, "Whether calls of compiled functions in this thread run the original, from now on; what held before."},
     {"is_installed", is_installed, METH_NOARGS, "Whether our evaluator is the interpreter's now."},

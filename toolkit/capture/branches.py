@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from . import regions, transforms
+from .graph import is_random
 from .variables.base import Args, Kwargs, VariableTracker
 from .variables.constant import ConstantVariable
 from .variables.containers import SequenceVariable
@@ -43,11 +44,6 @@ def _selection(tx: Interpreter, predicate: TensorVariable, named: Kwargs, operan
     if predicate.example.dim():
         predicate = tx.graph.call_method("reshape", [predicate, tx.wrap_constant(())])  # type: ignore[assignment]
     return _select(tx, predicate, yes, no)
-
-
-def is_random(node: torch.fx.Node) -> bool:
-    target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    return any(word in target for word in ("rand", "dropout", "bernoulli", "normal_", "uniform_", "multinomial", "exponential_"))
 
 
 def _select(tx: Interpreter, predicate: VariableTracker, yes: VariableTracker, no: VariableTracker) -> VariableTracker:

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from ..events import FellBack, emit
+from . import _frame
 from .breaks import BreakGraph, SkipFrame
-from .bytecode import Body, Instruction, assemble
+from .bytecode import Body, Handler, Instruction, assemble
 from .emit import Emitter
 from .going_on import LEAVES, GoingOn, Handled, Slot, Slots
 from .hook import argument_count
@@ -217,14 +219,15 @@ class Ending:
         """The code object. `compiled` takes the graph's inputs and gives its outputs (`self.out.outputs`); None: there is no graph to
         call."""
         tx = self.tx
-        start = Emitter(positions=tx.body.instructions[0].positions)
+        positions = tx.body.instructions[0].positions
+        start, last = Emitter(positions=positions), Emitter(depth=-1, positions=positions)
         start.prologue(tx.body.freevars)
         self._draw(start)
         if compiled is not None:
-            self._call_graph(start, compiled)
+            self._call_graph(start, compiled, last)
         names = self._arguments
         body = Body(
-            [*start.instructions, *self.emit.instructions],
+            [*start.instructions, *self.emit.instructions, *last.instructions],
             tx.body.name,
             tx.body.qualname,
             tx.body.filename,
@@ -247,18 +250,42 @@ class Ending:
             start.call(1 + len(draw.args))
             start.store_fast(drawn_name(index))
 
-    def _call_graph(self, start: Emitter, compiled: Compiled) -> None:
-        loader = Rebuilder(self.trace, start)
-        start.load_const(compiled)
-        for given in self.trace.graph.inputs:
-            loader.source(given.source)
-        start.call(len(self.trace.graph.inputs))
+    def _call_graph(self, start: Emitter, compiled: Compiled, last: Emitter) -> None:
+        """What the graph raises is no end of the frame if nothing else has happened yet: changes and handlers are those of its own code."""
+        loader, graph = Rebuilder(self.trace, start), self.trace.graph
+        failed = start.label() if graph.leaves_nothing_behind() and not self.trace.effects.draws else None
+        with start.covered_by(Handler(failed, 0) if failed is not None else None):
+            start.load_const(compiled)
+            for given in graph.inputs:
+                loader.source(given.source)
+            start.call(len(graph.inputs))
+        if failed is not None:
+            self._run_as_written(last, failed)
         if not self.out.outputs:
             start.pop_top()
             return
         start.unpack_sequence(len(self.out.outputs))
         for n in range(len(self.out.outputs)):
             start.store_fast(Rebuilder.output_name(n))
+
+    def _run_as_written(self, last: Emitter, failed: Instruction) -> None:
+        last.place(failed, 1)
+        last.copy(1)
+        last.load_const(_as_written)
+        last.swap(2)
+        for name in self._arguments:
+            last.load_fast(name)
+        last.call(1 + len(self._arguments))
+        last.pop_top()
+        last.emit("RERAISE", 0)
+
+
+def _as_written(error: BaseException, *arguments: object) -> None:
+    """The graph raised, and left nothing behind: the frame's own code runs instead of what was compiled."""
+    if isinstance(error, Exception):
+        what = f"its graph raised {type(error).__name__}, and eager decides what happens then"
+        emit(FellBack(op="the whole function", reason=what))
+        _frame.again(arguments)
 
 
 def _known(variable: VariableTracker) -> VariableTracker:

@@ -7,6 +7,7 @@ and `meta["lines"]` (user lines, innermost first).
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -170,6 +171,10 @@ class GraphBuilder:
         kinds = {type(v) for n in self.fx.nodes for v in _torch.wrappers_in(n.meta.get("example_value"))}
         return any(not _torch.is_of_torch(kind) for kind in kinds)
 
+    def leaves_nothing_behind(self) -> bool:
+        """If it raises halfway, is all as it was before: no input changed, no random number drawn, no operator of users' called?"""
+        return not any(i.written for i in self.inputs) and not any(is_random(n) or _is_users(n) for n in self.fx.nodes)
+
     def _relies_on_positions(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """These tensors are asked where in their memory they begin: guarded on, for the inputs whose memory it is."""
         asked = [example_of(n) for n in tree_leaves((args, kwargs)) if isinstance(n, torch.fx.Node)]
@@ -266,6 +271,27 @@ def is_held_by_module(source: Source, value: Any) -> bool:
         else ""
     )
     return isinstance(value, torch.nn.Parameter) or table in TABLES[:2]
+
+
+RANDOM = re.compile("rand|dropout|bernoulli|normal|uniform|multinomial|exponential|poisson|binomial|geometric|cauchy"
+                    "|rrelu|fractional|lstm|gru|rnn|attention")  # these at times  # fmt: skip
+
+
+def is_random(node: torch.fx.Node) -> bool:
+    """May it draw random numbers?"""
+    target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return node.op != "placeholder" and RANDOM.search(target) is not None
+
+
+def _is_users(node: torch.fx.Node) -> bool:
+    """Is what it calls no function or operator of torch's own, so that nobody knows what else it does?"""
+    target = node.target
+    if node.op != "call_function":
+        return node.op == "call_module"
+    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return str(target).partition(".")[0] not in ("aten", "prims", "prim")
+    module = getattr(target, "__module__", "") or ""
+    return module.partition(".")[0] not in ("", "torch", "_operator", "operator", "builtins", "math") or "distributed" in module
 
 
 def _is_strided(value: Any) -> bool:

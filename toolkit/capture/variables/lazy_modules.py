@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
-from ..branches import is_random
 from ..breaks import Restart
+from ..graph import is_random
 from .base import NotConstant, VariableTracker
 from .rules import rule
 from .tensor import TensorVariable
