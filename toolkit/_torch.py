@@ -516,6 +516,9 @@ push_saved_tensors_hooks: Callable[..., None] = _autograd._push_saved_tensors_de
 pop_saved_tensors_hooks: Callable[[], None] = _autograd._pop_saved_tensors_default_hooks
 
 
+graph_is_retained: Callable[[], bool] = _autograd._get_current_graph_task_keep_graph  # the retain_graph of the backward that runs
+
+
 def users_saved_tensor_hooks() -> bool:
     """Do hooks of the user's see every tensor that autograd saves now? Those of torch (checkpoint, save_on_cpu) give back what they got."""
     hooks = _autograd._top_saved_tensors_default_hooks(False)

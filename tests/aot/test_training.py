@@ -481,7 +481,7 @@ def test_a_second_derivative_needs_no_input_that_it_does_not_depend_on():
 def test_a_second_derivative_through_random_numbers_is_a_clear_error():
     call, x, w, v = training_call(lambda x, w, v: torch.dropout(mlp(x, w, v), 0.5, True))
     (g,) = torch.autograd.grad(call(x, w, v)[0].square().sum(), w, create_graph=True)
-    with pytest.raises(aot.boundary.BackwardTwice):
+    with pytest.raises(aot.training.BackwardTwice):
         g.sum().backward()
 
 

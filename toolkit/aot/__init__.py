@@ -15,14 +15,17 @@ from ..errors import CannotTrace
 from ..provenance import trail
 from .again import Again, again
 from .attributes import attributes_of, fetch
-from .boundary import Backward, Compiled, Layouts, bind_inference, bind_training
+from .boundary import Compiled, bind_inference
 from .cleanup import clean, drop_dead, text, verify
 from .freezing import Frozen, freeze
+from .incoming import Backward, Layouts, Tangent, Variant
 from .joint import Joint, flat, trace, write_inside
 from .late import cut, joined
 from .partition import split
 from .relay import Retrace
 from .strides import Order
+from .training import bind_training
+from .variants import only
 
 CompileGraph = Callable[[GraphModule, list[Any], str], Compiled]
 
@@ -134,17 +137,21 @@ def _training(joint: Joint, compile_graph: CompileGraph, retrace: Retrace, repea
     first, late = cut(partition.backward) if opts.current().late_gradients else (partition.backward, [])
     places = frozenset(part.place for part in late)
 
-    def build(layouts: Layouts) -> Compiled | None:
+    def build(present: int, layouts: Layouts, plainly: bool) -> Variant | None:
         with shapes.scope(retrace.mode):
-            graph = retrace.backward(partition, layouts) if any(layouts) else first
+            graph = retrace.backward(partition, layouts) if any(layouts) else partition.backward
             if graph is None:
                 return None
-            graph, parts = cut(graph, places) if any(layouts) else (graph, late)
-            run = compile_graph(graph, _placeholders(graph), "backward")
-            return joined(run, len(joint.wanted), parts, compile_graph)
+            every, reads = present == backward.all, range(len(graph.graph.find_nodes(op="placeholder")))
+            if not every:
+                graph, reads = only(graph, len(layouts), present, joint.histories.reach)
+            graph, parts = cut(graph, places) if any(layouts) or not every else (first, late)
+            run = (interpret if plainly else compile_graph)(graph, _placeholders(graph), "backward")
+            return Variant(joined(run, len(joint.wanted), parts, compile_graph), reads)
 
-    backward = Backward(build, opts.current(), events.Event().compile_id)
-    return bind_training(joint, partition, forward, backward, [joint.wanted[n] for n in sorted(places)], repeat)
+    tangents = [Tangent(t) for t in joint.incoming]
+    backward = Backward(build, tangents, opts.current(), events.Event().compile_id)
+    return bind_training(joint, partition, forward, backward, places, repeat)
 
 
 def interpret(gm: GraphModule, example_vals: list[Any], kind: str) -> Compiled:

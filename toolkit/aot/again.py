@@ -44,13 +44,14 @@ class Again:
         return frozenset(used) | frozenset(range(self.given, len(self.joint.inputs)))
 
     def gradients(self, inputs: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
-        """Of the inputs `joint.wanted`, with a history, from those of the values; inputs that are not needed may be None."""
+        """Of the inputs `joint.wanted`, with a history, from those of the results, None for one that has not come; inputs that are not
+        needed may be None."""
         joint, further = self.joint, torch.is_grad_enabled()
         with torch.enable_grad():
             apart = [x.view_as(x) if isinstance(x, torch.Tensor) else x for x in inputs]  # one input may be computed from another
             with replaced(self.gm, self.names, apart[self.given :]), restored_state(self.autocast):
                 outputs = Interpreter(self.gm, graph=self.graph).run(*apart[: self.given])
-            pairs = [(o, grads[k]) for o, k in zip(outputs, joint.tangents, strict=True) if grads[k] is not None]
+            pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None]
             outs, incoming = zip(*pairs, strict=True)
             there = [i for i in joint.wanted if i in self.needed]
             found = torch.autograd.grad(outs, [apart[i] for i in there], incoming, create_graph=further, allow_unused=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import functools
+import operator
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,10 +22,11 @@ from .. import _torch, shapes
 from .._torch import FakeTensor
 from ..errors import CannotTrace
 from ..provenance import UserLine, trail
-from . import formulas, strides
+from . import formulas, histories, strides
 from .attributes import replaced
 from .decompositions import is_random, table
-from .functionalize import Input, Plan, Planner, functionalizing, unwrapped, wrap
+from .functionalize import Input, Plan, Planner, functionalizing, storage_key, unwrapped, wrap
+from .histories import Histories
 from .overlap import Overlaps
 from .recorder import Recorder
 from .strides import Order
@@ -41,7 +44,7 @@ class Joint:
     tangents: list[int] = field(default_factory=list)  # which values have tangents, in placeholder order
     incoming: list[torch.Tensor] = field(default_factory=list)  # the fake tangents
     wanted: list[int] = field(default_factory=list)  # which inputs' gradients are returned, in order
-    apart: list[int] = field(default_factory=list)  # inputs that require gradients and that none reaches
+    histories: Histories = field(default_factory=Histories)  # of the values with tangents; its `reach` goes with `wanted`
 
     @property
     def training(self) -> bool:
@@ -252,10 +255,15 @@ def _backward(
     """Record the gradients of the inputs, with `as_inputs` laid out as these. Runs without autocast, as backward does outside an
     autocast block."""
     plan = joint.plan
-    wanted = [i for i in inputs if i.primal.requires_grad]
     joint.tangents = [k for k, yes in enumerate(plan.differentiable) if yes]
-    joint.wanted = [i.index for i in wanted]
     outputs = [plan.wrappers[k] for k in joint.tangents]
+    leaves = [i for i in inputs if i.primal.requires_grad]
+    joint.histories = histories.read(outputs, [i.primal for i in leaves], _owners(plan, inputs))
+    reach = joint.histories.reach  # an input that no history leads to has no part in backward, nor what it was computed from
+    if functools.reduce(operator.or_, reach, 0) != joint.histories.all:
+        raise CannotTrace("the history of a result leads to no input")
+    wanted = [i for i, bits in zip(leaves, reach, strict=True) if bits]
+    joint.wanted, joint.histories.reach = [i.index for i in wanted], [bits for bits in reach if bits]
     orders = layouts or [None] * len(joint.tangents)
     likes = [plan.values[k].meta["val"] for k in joint.tangents]
     joint.incoming = [_tangent(recorder, n, like, o) for n, (like, o) in enumerate(zip(likes, orders, strict=True))]
@@ -269,16 +277,20 @@ def _backward(
         grads = torch.autograd.grad(outputs, [i.primal for i in wanted], tangents, allow_unused=True)
         if as_inputs:
             grads = tuple(_laid_out_as(g, i.fake) for g, i in zip(grads, wanted, strict=True))
-        if any(g is not None for g in grads):  # an input that gradients do not reach has no part in backward, nor what it was computed from
-            joint.wanted = [i.index for i, g in zip(wanted, grads, strict=True) if g is not None]
-            joint.apart = [i.index for i, g in zip(wanted, grads, strict=True) if g is None]
-            grads = tuple(g for g in grads if g is not None)
         found = [None if g is None else recorder.node_of(unwrapped(g)) for g in grads]
         if any(recorder.node_of(unwrapped(w)) is not was for w, was in zip(visible, before, strict=True)):
             raise CannotTrace("backward writes into an input or an output of the graph")
     if any(is_random(n.target) for n in list(recorder.graph.nodes)[start:]):
         raise CannotTrace("backward draws random numbers (a checkpointed region?)")
     return found
+
+
+def _owners(plan: Plan, inputs: Sequence[Input]) -> dict[int, tuple[str, int]]:
+    """What of the caller's has the memory with this key: an input, or a value. Not inputs that the graph changes unseen, as running
+    statistics: eager does not count all such changes."""
+    values = {storage_key(w): ("value", k) for k, w in enumerate(plan.wrappers) if isinstance(w, torch.Tensor)}
+    hidden = {m.input for m in plan.mutations if not m.grad}
+    return values | {i.storage: ("input", i.index) for i in inputs if i.index not in hidden}
 
 
 def _laid_out_as(grad: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:
@@ -320,6 +332,7 @@ def write_inside(joint: Joint) -> None:
     plan.inside = [m.input for m in hidden]
     plan.mutations = [m for m in plan.mutations if m.grad]
     kept = sorted({*plan.used(), *joint.tangents})
+    joint.histories.keep(kept)
     joint.tangents = [kept.index(k) for k in joint.tangents]
     plan.keep(kept)
     output.args = ((*plan.values, *gradients),)

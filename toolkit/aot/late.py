@@ -1,9 +1,9 @@
 """Gradients that are much larger than what they are made of, as those of embeddings and of layers that see few rows: each is made when
 autograd comes for it.
 
-An autograd.Function gives all its gradients together. So all of them are alive at once, in memory that is new in every step; eager adds
-each to `.grad` before it makes the next, in the same memory. Here backward gives what such a gradient is made of, and a node of autograd
-between the graph and the input makes it. CPU only: a GPU's memory is pooled.
+Backward gives all its gradients together. So all of them are alive at once, in memory that is new in every step; eager adds each to
+`.grad` before it makes the next, in the same memory. Here backward gives what such a gradient is made of, and the input has a node of
+autograd's for itself (training.py), which makes it. CPU only: a GPU's memory is pooled.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ class Late:
 
 def cut(backward: GraphModule, places: frozenset[int] | None = None) -> tuple[GraphModule, list[Late]]:
     """`backward` with None for each gradient that is made late, and after the gradients what these are made of; `places`: only there."""
-    (output,) = backward.graph.find_nodes(op="output")
-    gradients: list[Any] = list(output.args[0])  # type: ignore[call-overload]
+    gradients: list[Any] = list(next(iter(backward.graph.find_nodes(op="output"))).args[0])  # type: ignore[call-overload]
     results, found = list(gradients), []
     for place, gradient in enumerate(gradients):
         if not isinstance(gradient, Node) or gradients.count(gradient) > 1 or (places is not None and place not in places):
@@ -49,9 +48,15 @@ def cut(backward: GraphModule, places: frozenset[int] | None = None) -> tuple[Gr
             found.append(Late(place, _graph(backward, region, leaves, gradient), tuple(range(len(results), len(results) + len(leaves)))))
             results += leaves
             results[place] = None
-    if found:
-        output.args = (tuple(results),)
-    return drop_dead(backward), found
+    return (_giving(backward, results) if found else backward), found
+
+
+def _giving(backward: GraphModule, results: Sequence[Any]) -> GraphModule:
+    """A copy of `backward` with these outputs."""
+    graph, env = Graph(), dict[Node, Node]()
+    graph.graph_copy(backward.graph, env)
+    graph.output(torch.fx.node.map_arg(tuple(results), env.__getitem__))
+    return drop_dead(LazyGraphModule(backward, graph, "Backward"))
 
 
 def _region(gradient: Node) -> set[Node] | None:
@@ -136,9 +141,6 @@ def _compiled(graph: GraphModule, known: dict[Any, Compiled], compile_graph: Com
     return known[key]
 
 
-# -- in autograd's graph ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Held:
     """A gradient to be made."""
@@ -151,44 +153,4 @@ class Held:
             return self.run(list(self.values))[0]
 
 
-Box = dict[tuple[int, int], Held]  # of one call: by task of the engine and input
-
-
-class Making(torch.autograd.Function):
-    """An input on its way into the graph. On the way back its gradient, which may lie in the box."""
-
-    @staticmethod
-    def forward(ctx: Any, box: Box, index: int, tensor: torch.Tensor) -> torch.Tensor:
-        ctx.box, ctx.index = box, index
-        ctx.set_materialize_grads(False)
-        return tensor.detach()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Any) -> Any:
-        held = ctx.box.pop((torch._C._current_graph_task_id(), ctx.index), None)
-        if held is not None:  # beside it, in a second derivative, what comes by way of a graph differentiated anew
-            grad = held.made() if grad is None else grad + held.made()
-        return None, None, grad
-
-
-def passed(box: Box, inputs: Sequence[Any], late: Sequence[int]) -> list[Any]:
-    """The inputs, those whose gradients may be late by way of Making."""
-    given = list(inputs)
-    for i in late:
-        if type(given[i]) in (torch.Tensor, torch.nn.Parameter):
-            given[i] = Making.apply(box, i, given[i])
-    return given
-
-
-def put(box: Box, index: int, held: Held, after: Any) -> Any:
-    """What backward gives for an input whose gradient is late: None, and the node `after` will make it, if the engine gets there."""
-    if not isinstance(after, torch.autograd.graph.Node) or after.name() != NAME:
-        return held.made()
-    if torch._C._will_engine_execute_node(after):
-        box[torch._C._current_graph_task_id(), index] = held
-    return None
-
-
-NAME = f"{Making.__name__}Backward"
-
-__all__ = ["Box", "Held", "Late", "cut", "joined", "passed", "put"]
+__all__ = ["Held", "Late", "cut", "joined"]

@@ -6,6 +6,7 @@ or computed again in backward from what is saved. Library kernels, reductions an
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -50,7 +51,7 @@ class Partition:
     saved: list[tuple[str, int]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # of the saved, in the joint graph
     numbers: int = 0  # how many of `saved` are plain numbers
-    depends: list[int] = field(default_factory=list)  # for each gradient, the tangents it depends on: bit k is tangent k
+    needs: list[int] = field(default_factory=list)  # for each of `saved`, the tangents whose gradients need it: bit k is tangent k
 
 
 def split(joint: Joint) -> Partition:
@@ -118,20 +119,25 @@ class _Cut:
         """Everything that the gradients depend on."""
         return self._needed_for([g for g in self.gradients if isinstance(g, Node)])
 
-    def depends(self) -> list[int]:
-        """For each gradient, which tangents reach it, as bits."""
+    def needs(self, saved: list[Node]) -> list[int]:
+        """For each, the tangents beside which backward reads it or what it computes from it, as bits. All, where it tells a size."""
         bits: dict[Node, int] = {t: 1 << k for k, t in enumerate(self.tangents)}
         for node in self.nodes:
             if node in self.after and node not in bits:
-                bits[node] = 0
-                for i in node.all_input_nodes:
-                    bits[node] |= bits.get(i, 0)
-        return [bits.get(g, 0) if isinstance(g, Node) else 0 for g in self.gradients]
+                bits[node] = functools.reduce(operator.or_, (bits.get(i, 0) for i in node.all_input_nodes))
+        every = (1 << len(self.tangents)) - 1
+        read: dict[Node, int] = {g: every for g in self.gradients if isinstance(g, Node)}
+        for node in reversed(self.nodes):
+            if node not in self.after and node not in read:
+                users = (bits.get(u, read.get(u, every)) for u in node.users)
+                read[node] = functools.reduce(operator.or_, users, 0)
+        return [read[n] if isinstance(n.meta["val"], torch.Tensor) and all(s.is_number for s in _sizes(n)) else every for n in saved]
 
     def hidden_sizes(self, saved: list[Node]) -> list[Node]:
         """Sizes of what backward computes that none of its inputs shows (a padded row tells n + 3, not n): read off forward's inputs, or
         off what forward computes where only the data knows them."""
-        shown = {s for n in (*saved, *self.tangents) for s in _sizes(n) if s.is_Symbol}
+        always = self.tangents if len(self.tangents) == 1 else ()  # one of several may not come
+        shown = {s for n in (*saved, *always) for s in _sizes(n) if s.is_Symbol}
         hidden = {s for n in self.needed_after() & self.after for e in _sizes(n) for s in e.free_symbols} - shown
         found = []
         for node in [n for n in self.nodes if n not in self.after] if hidden else ():
@@ -194,7 +200,9 @@ class _Cut:
             return INFINITE if not self._views_changed(node) else 3 * _bytes(node) + 3
         if is_packed(node):
             return value_count(value) + 1
-        return (1 if node.op == "placeholder" or self._in_memory(node) else 2) * _bytes(node) + 1
+        if node.op == "placeholder":
+            return _bytes(node) + 2  # a result in memory is as cheap, and computed already
+        return (1 if self._in_memory(node) else 2) * _bytes(node) + 1
 
     def _views_changed(self, node: Node) -> bool:
         while is_view(node):
@@ -282,7 +290,7 @@ def _build(joint: Joint, cut: _Cut, saved: list[Node]) -> Partition:
     where = [("input", places[n]) if n in places and n not in cut.changed else ("value", results[n]) for n in saved]
     backward = _backward(joint, cut, saved)
     numbers = sum(not isinstance(n.meta["val"], torch.Tensor) for n in saved)
-    return Partition(forward, backward, where, [n.name for n in saved], numbers, cut.depends())
+    return Partition(forward, backward, where, [n.name for n in saved], numbers, cut.needs(saved))
 
 
 def backward_after(joint: Joint, first: Partition) -> GraphModule:

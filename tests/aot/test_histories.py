@@ -1,0 +1,275 @@
+"""Results with histories of their own: eager's outcome of every backward, and of every change in place between.
+
+Each program gets the compiler as an argument and returns what a user sees; eager is the same program without it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import fuselab
+from fuselab.toolkit import aot
+
+
+def leaf(*values):
+    return torch.tensor(values, requires_grad=True)
+
+
+def outcome(fn):
+    try:
+        return fn()
+    except RuntimeError as error:
+        return str(error)[:74]
+
+
+def separate(compiled):
+    f = compiled(lambda a, b: (a.exp(), b.sin()))
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    first, second = f(a, b)
+    first.sum().backward()
+    alone = b.grad
+    second.sum().backward()
+    return alone, a.grad, b.grad, outcome(first.sum().backward)
+
+
+def of_one_input(compiled):
+    f = compiled(lambda a: (a.exp(), a.sin()))
+    a = leaf(1.0, 2.0)
+    first, second = f(a)
+    first.sum().backward()
+    second.sum().backward()
+    return a.grad, outcome(second.sum().backward)
+
+
+def shared_and_freed(compiled):
+    f = compiled(lambda a, b: ((h := a.exp()) * b, h.sin()))
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    first, second = f(a, b)
+    first.sum().backward()
+    return a.grad, b.grad, outcome(second.sum().backward)
+
+
+def shared_with_nothing_saved(compiled):
+    f = compiled(lambda a, b: ((h := a + b).sin(), h.cos()))
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    for y in f(a, b):
+        y.sum().backward()
+    return a.grad, b.grad
+
+
+def nothing_saved_at_all(compiled):
+    f = compiled(lambda a, b: a + b)
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    total = f(a, b).sum()
+    total.backward()
+    total.backward()
+    return a.grad, b.grad
+
+
+def retained(compiled):
+    f = compiled(lambda a, b: ((a * a).sum(), (a * b).sum()))
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    first, second = f(a, b)
+    first.backward(retain_graph=True)
+    first.backward()
+    second.backward(retain_graph=True)
+    second.backward()
+    return a.grad, b.grad, outcome(first.backward), outcome(second.backward)
+
+
+def not_reached(compiled):
+    f = compiled(lambda a, b: (a.exp(), b.sin()))
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    first, _ = f(a, b)
+    found = torch.autograd.grad(first.sum(), [a, b], allow_unused=True, retain_graph=True)
+    return *found, outcome(lambda: torch.autograd.grad(first.sum(), [a, b]))
+
+
+def several_roots(compiled):
+    f = compiled(lambda a, b, c: ((a * b).sin(), (b * c).cos()))
+    a, b, c = leaf(1.0, 2.0), leaf(3.0, 4.0), leaf(5.0, 6.0)
+    first, second = f(a, b, c)
+    torch.autograd.backward([first.sum(), second.sum()], retain_graph=True)
+    (first.sum() * second.sum()).backward()
+    return a.grad, b.grad, c.grad
+
+
+def what_is_computed_from(compiled):
+    f = compiled(lambda a, b: (a.exp(), b.sin()))
+    a, b, seen = leaf(1.0, 2.0), leaf(3.0, 4.0), []
+    x, y = a.exp(), b.exp()  # what these keep is not freed by the other's backward
+    y.register_hook(seen.append)
+    first, second = f(x, y)
+    first.sum().backward()
+    before = len(seen)
+    second.sum().backward()
+    return a.grad, b.grad, before, len(seen)
+
+
+def hooks(compiled):
+    f = compiled(lambda a, b: (a.exp(), b.sin()))
+    a, b, seen = leaf(1.0, 2.0), leaf(3.0, 4.0), []
+    b.register_hook(seen.append)
+    b.register_post_accumulate_grad_hook(seen.append)
+    f(a, b)[0].sum().backward()
+    return len(seen), b.grad
+
+
+def decay_of_what_has_no_gradient(compiled):
+    torch.manual_seed(0)
+    heads = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    optimizer = torch.optim.SGD(heads.parameters(), lr=0.1, weight_decay=0.1)
+    compiled(lambda x: [head(x) for head in heads])(torch.ones(1, 2))[0].sum().backward()
+    optimizer.step()
+    return tuple(heads.parameters())
+
+
+def parts_put_together(compiled):
+    def fn(x):
+        first, second = x.split(2)
+        return first.log(), second.sqrt()  # the derivative of the second is infinite, and not asked for
+
+    x = leaf(1.0, 2.0, 0.0, 0.0)
+    compiled(fn)(x)[0].sum().backward()
+    return x.grad
+
+
+def parts_of_sizes_that_vary(compiled):
+    f = compiled(lambda a, b: (torch.cat([a, a * 2]).exp(), (a.sum() * b).sin(), a.split([1, len(a) - 1])[1].sqrt()), dynamic=True)
+    found = []
+    for n in (3, 5):
+        a, b = torch.arange(1.0, n + 1).requires_grad_(), torch.ones(n, requires_grad=True)
+        for y in f(a, b):
+            found += [outcome(y.sum().backward), a.grad.clone(), b.grad]
+    return tuple(found)
+
+
+def zeros_are_gradients(compiled):
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    first, _ = compiled(lambda x, w: (x.floor() * 1.0, x * w))(x, w)
+    first.sum().backward()
+    return first.requires_grad, x.grad, w.grad
+
+
+def second_derivative(compiled):
+    f = compiled(lambda a, b: (a**3, a * b))
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    (grad,) = torch.autograd.grad(f(a, b)[0].sum(), a, create_graph=True)
+    grad.sum().backward()
+    return a.grad, b.grad
+
+
+def many_results(compiled):
+    f = compiled(lambda a, b: tuple((a * k).sin() + (b[k] if k % 2 else 0) for k in range(12)))
+    a, b = leaf(1.0, 2.0), torch.ones(12, 2, requires_grad=True)
+    for y in f(a, b):
+        y.sum().backward()
+    return a.grad, b.grad
+
+
+class Nowhere(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None
+
+
+def a_gradient_that_is_none(compiled):
+    f = compiled(lambda a, b: (a.exp(), b.sin() * a))
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    first, second = f(a, b)
+    (first.sum() + Nowhere.apply(second).sum()).backward()
+    return a.grad, b.grad
+
+
+def changed_result(compiled):
+    x = leaf(1.0, 2.0)
+    y = compiled(lambda x: x.exp())(x)
+    y.add_(1)
+    return outcome(y.sum().backward)
+
+
+def changed_by_a_view(compiled):
+    x = leaf(1.0, 2.0)
+    y = compiled(lambda x: (x.exp() * x).exp())(x)
+    total = y.sum()
+    with torch.no_grad():
+        y[:1].add_(1)
+    del y
+    return outcome(total.backward)
+
+
+def changed_result_that_is_not_read(compiled):
+    x = leaf(1.0, 2.0)
+    y = compiled(lambda x: x.sin())(x)
+    y.add_(1)
+    y.sum().backward()
+    return x.grad
+
+
+def changed_weight(compiled):
+    x, w = leaf(1.0, 1.0), leaf(2.0, 3.0)
+    read, unread = compiled(lambda x: (x * w).sum())(x), compiled(lambda x: (x + w).sum())(x)
+    with torch.no_grad():
+        w.add_(1)
+    return outcome(read.backward), outcome(unread.backward), x.grad, w.grad
+
+
+def changed_for_one_result(compiled):
+    f = compiled(lambda a, b: (a * b.detach(), b.sin()))
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    first, second = f(a, b)
+    with torch.no_grad():
+        b.add_(1)
+    return outcome(first.sum().backward), outcome(second.sum().backward), a.grad, b.grad
+
+
+PROGRAMS = [
+    separate, of_one_input, shared_and_freed, shared_with_nothing_saved, nothing_saved_at_all, retained, not_reached, several_roots,
+    what_is_computed_from, hooks, decay_of_what_has_no_gradient, parts_put_together, parts_of_sizes_that_vary, zeros_are_gradients,
+    second_derivative, many_results, a_gradient_that_is_none, changed_result, changed_by_a_view, changed_result_that_is_not_read,
+    changed_weight, changed_for_one_result,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "cpp"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_as_eager(program, backend):
+    found = program(lambda fn, **options: fuselab.compile(fn, backend=backend, fullgraph=True, **options))
+    expected = program(lambda fn, **options: fn)
+    found, expected = (v if isinstance(v, tuple) else (v,) for v in (found, expected))
+    for f, e in zip(found, expected, strict=True):
+        if isinstance(e, torch.Tensor):
+            torch.testing.assert_close(f, e)
+        else:
+            assert f == e
+
+
+def test_no_work_for_results_without_gradients():
+    graphs = []
+
+    def compile_graph(gm, values, kind):
+        graphs.append(aot.text(gm))
+        return aot.interpret(gm, values, kind)
+
+    examples = [torch.eye(4, requires_grad=True), torch.randn(4, 4, requires_grad=True)]
+    f = aot.compile(torch.fx.symbolic_trace(lambda a, b: (a @ b, torch.linalg.inv(a) @ b)), examples, compile_graph)
+    f(*examples)[0].sum().backward()
+    f(*examples)[1].sum().backward()
+    torch.autograd.backward(f(*examples), [torch.ones(4, 4)] * 2)
+    assert [text.count("= mm(") for text in graphs] == [2, 2, 4, 6]
+
+
+def test_what_another_result_needs_is_freed_with_it():
+    f = fuselab.compile(lambda a, b: ((a * 2).exp(), (b * 2).exp()), backend="cpp")
+    a, b = (torch.randn(4, 4, requires_grad=True) for _ in range(2))
+    first, second = f(a, b)
+    call = first.grad_fn.call
+    first.sum().backward()
+    assert call.kept
+    second.sum().backward()
+    assert not call.kept

@@ -1,0 +1,125 @@
+"""The gradients that come in: what backward supposes of each, and which backward there is for those that have come."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from .. import _torch, events, interrupts, options
+from ..errors import FuselabError
+from . import strides
+from .strides import Order
+
+Compiled = Callable[[list[Any]], Sequence[Any]]
+Layouts = tuple[Order | None, ...]  # of the incoming gradients; None: as the trace supposed, or there is none
+MOST_VARIANTS = 8
+
+
+class OddTangent(FuselabError):
+    remedy = "the gradients that reach a compiled function must be plain tensors"
+
+
+@dataclass
+class Tangent:
+    """What backward expects of one incoming gradient."""
+
+    like: torch.Tensor
+
+    def __post_init__(self) -> None:
+        self.order = strides.order_of(self.like)
+        static = not any(isinstance(n, torch.SymInt) for n in self.like.shape)
+        self.shape = tuple(self.like.shape) if static else None
+        self.stride = tuple(self.like.stride()) if static else None
+        self.dtype = self.like.dtype
+
+    def layout(self, grad: torch.Tensor) -> Order | None:
+        """The order in which `grad`, which `fit` has seen, steps through memory; None if that is the supposed one."""
+        if grad.stride() == self.stride or grad.stride() == strides.laid(self.order, grad.shape):
+            return None
+        return strides.order_of(grad)
+
+    def laid_out(self, grad: torch.Tensor) -> torch.Tensor:
+        """`grad` with the strides that the trace supposed."""
+        if self.layout(grad) is None:
+            return grad
+        stride = strides.laid(self.order, grad.shape)
+        return torch.empty_strided(grad.shape, stride, dtype=self.dtype, device=grad.device).copy_(grad)
+
+    def fit(self, grad: torch.Tensor) -> torch.Tensor:
+        """`grad` with the expected dtype; laid out as it comes where its elements lie densely, else as supposed."""
+        if type(grad) not in (torch.Tensor, torch.nn.Parameter) and type(grad).__torch_dispatch__ is torch.Tensor.__torch_dispatch__:
+            with torch._C.DisableTorchFunctionSubclass():
+                grad = grad.as_subclass(torch.Tensor)
+        if type(grad) not in (torch.Tensor, torch.nn.Parameter):
+            raise OddTangent(f"a gradient of type {type(grad).__name__} reached a compiled function")
+        if grad.dtype is not self.dtype:
+            grad = grad.to(self.dtype)
+        if grad.stride() == self.stride:
+            return grad
+        stride = strides.laid(self.order, grad.shape)
+        if strides.same(grad, stride):  # but for dimensions of one element, whose strides nobody steps
+            return grad if grad.stride() == stride else grad.as_strided(grad.shape, stride)
+        return grad if torch.ops.aten.is_non_overlapping_and_dense(grad) else self.laid_out(grad)
+
+    def zeros(self, shape: Sequence[int]) -> torch.Tensor:
+        """What stands for a gradient that autograd has not got."""
+        stride = strides.laid(self.order, shape)
+        return torch.empty_strided(shape, stride, dtype=self.dtype, device=self.like.device).zero_()
+
+
+class Variant(NamedTuple):
+    """A compiled backward, and which of what forward kept, then of the tangents, it takes."""
+
+    run: Compiled
+    reads: Sequence[int]
+
+
+@dataclass
+class Backward:
+    """The backward graph for the gradients that come in, compiled when first called for these: others may come, or the same laid out
+    otherwise. Events and options are those of the compilation that made it. `build(present, layouts, plainly)`: plainly, after many
+    others, is without code of its own."""
+
+    build: Callable[[int, Layouts, bool], Variant | None]
+    tangents: Sequence[Tangent]
+    options: options.Options
+    compile_id: int
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._variants: dict[tuple[int, Layouts], Variant | None] = {}
+        self.all, self.plain = (1 << len(self.tangents)) - 1, (None,) * len(self.tangents)
+
+    def of(self, present: int, layouts: Layouts) -> Variant | None:
+        """For the tangents `present` (bits) with these layouts; None: there is none, and what comes must be laid out as supposed."""
+        key = present, layouts
+        if key not in self._variants:
+            with self._lock:
+                many = len(self._variants) >= MOST_VARIANTS
+                if key not in self._variants and not (many and any(layouts)):
+                    with interrupts.deferred(), options.using(self.options), events.resumed(self.compile_id), torch.enable_grad():
+                        self._variants[key] = self.build(present, layouts, many and present != self.all)
+        return self._variants.get(key)
+
+    def __call__(self, known: Sequence[Any], tangents: Sequence[Any], shapes: Sequence[Any]) -> Sequence[Any]:
+        """The gradients, from what forward kept and the tangents, None for those that have not come; `shapes` of all, where they vary."""
+        pairs = list(zip(tangents, self.tangents, strict=True))
+        present = sum(1 << k for k, t in enumerate(tangents) if t is not None)
+        variant = self.of(present, tuple(None if t is None else e.layout(t) for t, e in pairs))
+        if variant is None:
+            tangents = [None if t is None else e.laid_out(t) for t, e in pairs]
+            variant = self.of(present, self.plain)
+        assert variant is not None
+        given = [*known, *tangents]
+        for k in variant.reads[len(variant.reads) - len(tangents) :]:
+            if given[k] is None and (n := k - len(known)) >= 0:
+                given[k] = self.tangents[n].zeros(shapes[n] if shapes else self.tangents[n].shape)
+        with _torch.below():
+            return variant.run([given[k] for k in variant.reads])
+
+
+__all__ = ["Backward", "Layouts", "OddTangent", "Tangent", "Variant"]
