@@ -142,10 +142,10 @@ def _training(joint: Joint, compile_graph: CompileGraph, retrace: Retrace, repea
             graph = retrace.backward(partition, layouts) if any(layouts) else partition.backward
             if graph is None:
                 return None
-            every, reads = present == backward.all, range(len(graph.graph.find_nodes(op="placeholder")))
-            if not every:
+            reads = None
+            if present != backward.all:
                 graph, reads = only(graph, len(layouts), present, joint.histories.reach)
-            graph, parts = cut(graph, places) if any(layouts) or not every else (first, late)
+            graph, parts = (first, late) if graph is partition.backward else cut(graph, places)
             run = (interpret if plainly else compile_graph)(graph, _placeholders(graph), "backward")
             return Variant(joined(run, len(joint.wanted), parts, compile_graph), reads)
 

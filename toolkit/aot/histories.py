@@ -7,7 +7,8 @@ The trace has that graph: it is read before the gradients are asked for. Results
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -34,15 +35,51 @@ class Histories:
     def all(self) -> int:
         return (1 << len(self.freed)) - 1
 
-    @property
-    def shared(self) -> bool:
-        """Does the backward of any result leave nothing to that of any other?"""
-        return all(bits == self.all for bits in self.freed)
+    def alive(self, spent: int) -> int:
+        """The results that can still be differentiated after the backward of those `spent`."""
+        return sum(1 << k for k, bits in enumerate(self.freed) if not bits & spent)
 
     def keep(self, kept: Sequence[int]) -> None:
         """Only these values are left, numbered anew."""
         left = [w for w in self.watched if w.kind == "input" or w.index in kept]
         self.watched = [w if w.kind == "input" else w._replace(index=kept.index(w.index)) for w in left]
+
+@dataclass(eq=False)
+class Part:
+    """Results and inputs with no way from or to any others. Inputs that the same results lead to are a group, results that lead to the
+    same groups a class."""
+
+    groups: list[list[int]]  # of inputs, by their places in `reach`
+    classes: list[tuple[list[int], list[int]]]  # results, and the groups that these lead to
+    alone: bool  # one class, one group, and the backward of any result leaves nothing to any other: as one node of eager's
+
+    @property
+    def results(self) -> list[int]:
+        return sorted(k for results, _ in self.classes for k in results)
+
+
+def parts(histories: Histories, apart: Collection[int] = ()) -> list[Part]:
+    """All results and inputs. Each of the inputs `apart` is a group of its own."""
+    kinds: dict[Any, list[int]] = {}
+    for place, bits in enumerate(histories.reach):
+        kinds.setdefault(place if place in apart else (bits,), []).append(place)
+    whole: list[tuple[int, list[list[int]]]] = []  # results, as bits, and groups that hang together
+    for group in kinds.values():
+        bits = histories.reach[group[0]]
+        joined = [w for w in whole if w[0] & bits]
+        groups = [g for _, gs in joined for g in gs]
+        whole = [w for w in whole if w not in joined]
+        whole.append((functools.reduce(operator.or_, (b for b, _ in joined), bits), [*groups, group]))
+    return [_part(histories, groups, bits, apart) for bits, groups in whole]
+
+
+def _part(histories: Histories, groups: list[list[int]], bits: int, apart: Collection[int]) -> Part:
+    classes: dict[tuple[int, ...], list[int]] = {}
+    for k in (k for k in range(bits.bit_length()) if bits >> k & 1):
+        classes.setdefault(tuple(g for g, group in enumerate(groups) if histories.reach[group[0]] >> k & 1), []).append(k)
+    found = [(results, list(way)) for way, results in classes.items()]
+    alone = len(groups) == 1 and groups[0][0] not in apart and all(histories.freed[k] == bits for results, _ in found for k in results)
+    return Part(groups, found, alone)
 
 
 def read(outputs: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor], owners: Mapping[int, tuple[str, int]]) -> Histories:
@@ -111,4 +148,4 @@ def _names(kind: type) -> list[str]:
     return ["saved_tensors" if n == "_saved_tensors" else n for n in raw]
 
 
-__all__ = ["Histories", "Watched", "read"]
+__all__ = ["Histories", "Part", "Watched", "parts", "read"]

@@ -72,10 +72,10 @@ class Tangent:
 
 
 class Variant(NamedTuple):
-    """A compiled backward, and which of what forward kept, then of the tangents, it takes."""
+    """A compiled backward, and which of what forward kept, then of the tangents, it takes; None: all."""
 
     run: Compiled
-    reads: Sequence[int]
+    reads: Sequence[int] | None
 
 
 @dataclass
@@ -105,21 +105,31 @@ class Backward:
                         self._variants[key] = self.build(present, layouts, many and present != self.all)
         return self._variants.get(key)
 
-    def __call__(self, known: Sequence[Any], tangents: Sequence[Any], shapes: Sequence[Any]) -> Sequence[Any]:
-        """The gradients, from what forward kept and the tangents, None for those that have not come; `shapes` of all, where they vary."""
-        pairs = list(zip(tangents, self.tangents, strict=True))
-        present = sum(1 << k for k, t in enumerate(tangents) if t is not None)
-        variant = self.of(present, tuple(None if t is None else e.layout(t) for t, e in pairs))
+    def __call__(self, known: Sequence[Any], came: Sequence[Any], present: int, shapes: Sequence[Any]) -> Sequence[Any]:
+        """The gradients, from what forward kept and what came, None for the tangents that are not `present`; `shapes` of all, where they
+        vary."""
+        tangents = [None if g is None else t.fit(g) for g, t in zip(came, self.tangents, strict=True)]
+        layouts = tuple([None if g is None else t.layout(g) for g, t in zip(tangents, self.tangents, strict=True)])
+        variant = self._variants.get((present, layouts)) or self.of(present, layouts)
         if variant is None:
-            tangents = [None if t is None else e.laid_out(t) for t, e in pairs]
+            tangents = [None if g is None else t.laid_out(g) for g, t in zip(tangents, self.tangents, strict=True)]
             variant = self.of(present, self.plain)
         assert variant is not None
         given = [*known, *tangents]
-        for k in variant.reads[len(variant.reads) - len(tangents) :]:
-            if given[k] is None and (n := k - len(known)) >= 0:
-                given[k] = self.tangents[n].zeros(shapes[n] if shapes else self.tangents[n].shape)
+        if variant.reads is not None:
+            given = [self._zeros(k - len(known), shapes) if given[k] is None else given[k] for k in variant.reads]
         with _torch.below():
-            return variant.run([given[k] for k in variant.reads])
+            gradients = variant.run(given)
+        return _as_they_came(gradients, tangents, came)
+
+    def _zeros(self, k: int, shapes: Sequence[Any]) -> torch.Tensor:
+        return self.tangents[k].zeros(shapes[k] if shapes else self.tangents[k].shape)
+
+
+def _as_they_came(gradients: Sequence[Any], tangents: Sequence[Any], came: Sequence[Any]) -> Sequence[Any]:
+    """A gradient that goes through as it is keeps its strides, though the graph has seen it laid out as supposed."""
+    laid = {id(t): g for t, g in zip(tangents, came, strict=True) if g is not t and g is not None and g.dtype is t.dtype}
+    return [laid.get(id(g), g) for g in gradients] if laid else gradients
 
 
 __all__ = ["Backward", "Layouts", "OddTangent", "Tangent", "Variant"]

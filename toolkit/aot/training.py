@@ -11,7 +11,7 @@ What was kept is freed as eager's own nodes would free it (histories.py): the ba
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from .. import _torch
 from ..errors import FuselabError
 from .again import Again
 from .boundary import Compiled, finisher
-from .histories import Histories, Watched
+from .histories import Histories, Part, Watched, parts
 from .incoming import Backward
 from .joint import Joint
 from .late import Held
@@ -62,34 +62,41 @@ class Training:
     again: Again | None
 
     def __post_init__(self) -> None:
-        reach = self.histories.reach
-        kinds: dict[Any, list[int]] = {}
-        for place, bits in enumerate(reach):
-            kinds.setdefault(place if place in self.late else (bits,), []).append(place)
-        self.groups = list(kinds.values())  # of inputs, as places in `wanted`
-        ways = [sum(1 << g for g, group in enumerate(self.groups) if reach[group[0]] >> k & 1) for k in range(len(self.results))]
-        classes: dict[int, list[int]] = {}
-        for k, way in enumerate(ways):
-            classes.setdefault(way, []).append(k)
-        self.classes = [(results, [g for g in range(len(self.groups)) if way >> g & 1]) for way, results in classes.items()]
-        self.whole = len(self.groups) == 1 and not self.late  # one node is both
-        self.plain = self.whole and self.histories.shared  # then that node keeps and frees, as any of eager's
-        self.keeping = self._keeping()
-        self.own = {p for p, (kind, i) in enumerate(self.saved) if kind == "value" and i < self.count}
-        kept = {(kind, i) for kind, i in self.saved[self.numbers :] if kind == "input" or i < self.count}
-        self.watched = [w for w in self.histories.watched if (w.kind, w.index) not in kept]
+        found = parts(self.histories, self.late)
+        self.nodes = [_Node(self, part, len(found) == 1) for part in found if len(part.groups) == 1 and not self.late]
+        self.webs = [part for part in found if len(part.groups) > 1 or self.late]
+        self.keeping = self._keeping(_bits(k for part in found if not part.alone for k in part.results))
+        returned = {(kind, i) for kind, i in self.saved[self.numbers :] if kind == "input" or i < self.count}
+        self.watched = [w for w in self.histories.watched if (w.kind, w.index) not in returned]
         self.needs_shapes = any(t.shape is None for t in self.backward.tangents)
 
-    def _keeping(self) -> list[tuple[int, list[int]]]:
-        """What is kept and freed together: the results that need it, and which of `saved`."""
+    def _keeping(self, results: int) -> list[tuple[int, list[int]]]:
+        """What is kept and freed together for these results: the results that need it, and which of `saved`."""
         found: dict[int, list[int]] = {}
         for place in range(self.numbers, len(self.saved)):
-            found.setdefault(self.needs[place], []).append(place)
+            if self.needs[place] & results:
+                found.setdefault(self.needs[place] & results, []).append(place)
         return list(found.items())
 
-    def alive(self, spent: int) -> int:
-        """The results that can still be differentiated after the backward of those `spent`."""
-        return sum(1 << k for k, bits in enumerate(self.histories.freed) if not bits & spent)
+    def named(self, place: int, kept: Sequence[Any], own: Sequence[int] = ()) -> Any:
+        """One of `saved`, for a node to keep: a value that is not its `own` by another name, for its history may lead to the node."""
+        kind, i = self.saved[place]
+        return kept[place] if kind == "input" or i >= self.count or i in own else kept[place].detach()
+
+
+class _Node:
+    """A part of which one node of autograd's is enough, and what that keeps."""
+
+    def __init__(self, training: Training, part: Part, whole: bool) -> None:
+        ((self.inputs,), ((self.results, _),)) = part.groups, part.classes
+        self.alone, self.whole = part.alone, whole
+        self.every = _bits(self.results)
+        self.count = len(training.results)
+        self.values = [training.results[k] for k in self.results]
+        self.edges = [training.wanted[p] for p in self.inputs]
+        tensors = range(training.numbers, len(training.saved))
+        self.places = [p for p in tensors if training.needs[p] & self.every] if part.alone else []
+        self.straight = part.alone and len(self.places) == len(tensors)  # it keeps all
 
 
 @dataclass(slots=True)
@@ -107,46 +114,36 @@ class Call:
 
     __slots__ = ("inputs", "kept", "numbers", "probes", "shapes", "spent", "tasks", "training")
 
-    def __init__(self, training: Training, inputs: Sequence[Any]) -> None:
-        self.training = training
-        self.inputs = _noted(inputs) if training.again is not None else None
+    def __init__(self, training: Training, numbers: list[Any], inputs: Any) -> None:
+        self.training, self.numbers, self.inputs = training, numbers, inputs
         self.kept: list[tuple[int, list[int], Any]] = []  # results that need it, places in `saved`, the node that has it
         self.probes: Sequence[tuple[Watched, torch.Tensor, int]] = ()
-        self.tasks: dict[int, Task] = {}
+        self.tasks: dict[Any, Task] = {}
         self.shapes: Sequence[Any] = ()
         self.spent = 0
 
     def keep(self, kept: Sequence[Any]) -> None:
-        """All of `saved`; what is a value by another name, for its history leads here."""
-        training = self.training
-        for bits, places in training.keeping:
-            own = [kept[p].detach() if p in training.own else kept[p] for p in places]
-            self.kept.append((bits, places, _Keeping.apply(_ANCHOR, own).grad_fn))
+        """Those of `saved` that no node of autograd's keeps of itself."""
+        for bits, places in self.training.keeping:
+            tensors = [self.training.named(p, kept) for p in places]
+            self.kept.append((bits, places, _Keeping.apply(_ANCHOR, tensors).grad_fn))
 
     def watch(self, inputs: Sequence[Any], values: Sequence[Any]) -> None:
         """Remember the versions of what eager's backward would read and ours does not, without its memory."""
         watched = [(w, (inputs if w.kind == "input" else values)[w.index]) for w in self.training.watched]
         self.probes = [(w, *_probe(t)) for w, t in watched if not t.is_inference()]
 
-    def gradients(self, came: Sequence[Any], spent: int, known: Sequence[Any] | None) -> Sequence[Any]:
-        """The gradients of `training.wanted`, from those of the results, None for each that has not come. `known`: what forward kept,
-        where a node of autograd's has it; `spent`: the results whose backward has run."""
+    def gradients(self, came: Sequence[Any], present: int, known: list[Any]) -> Sequence[Any]:
+        """The gradients of `training.wanted`, from those of the results, None for each that is not `present`. `known`: what forward kept,
+        as far as these results need it."""
         training = self.training
-        present = sum(1 << k for k, g in enumerate(came) if g is not None)
-        if not present:
-            return [None] * len(training.wanted)
         if self.probes:
             self._check(present)
-        if known is None:
-            known = self._known(present, spent)
-        anew = training.again is not None and (torch.is_grad_enabled() or any(map(_has_own_operations, came)))
-        inputs = self._inputs_again(known) if anew else None
-        if inputs is not None:
-            return training.again.gradients(inputs, came)  # type: ignore[union-attr]
-        tangents = [None if g is None else t.fit(g) for g, t in zip(came, training.backward.tangents, strict=True)]
-        gradients = training.backward(known, tangents, self.shapes)
-        gradients = _as_they_came(gradients, tangents, came)
-        if torch.is_grad_enabled():  # create_graph=True: a further derivative must not come out as zero
+        again, further = training.again, torch.is_grad_enabled()
+        if again is not None and (further or any(map(_has_own_operations, came))) and (inputs := self._inputs_again(known)) is not None:
+            return again.gradients(inputs, came)
+        gradients = training.backward(known, came, present, self.shapes)
+        if further:  # create_graph=True: a further derivative must not come out as zero
             gradients = [g.made() if isinstance(g, Held) else g for g in gradients]
             gradients = _Once.apply(len(gradients), *gradients, *came, *known[training.numbers :])
         return gradients
@@ -157,10 +154,10 @@ class Call:
                 what = "a result" if watched.kind == "value" else f"input {watched.index}"
                 raise RuntimeError(MODIFIED.format(what=what, now=probe._version, then=then))
 
-    def _known(self, present: int, spent: int) -> list[Any]:
-        """What forward kept, as far as these results need it. Raises eager's error, if it has been freed."""
+    def known(self, present: int) -> list[Any]:
+        """What is kept apart, as far as these results need it. Raises eager's error, if it has been freed."""
         training = self.training
-        if any(bits & spent for k, bits in enumerate(training.histories.freed) if present >> k & 1):
+        if self.spent and present & ~training.histories.alive(self.spent):
             raise RuntimeError(TWICE)
         known: list[Any] = [*self.numbers, *[None] * (len(training.saved) - training.numbers)]
         for bits, places, node in self.kept:
@@ -173,7 +170,7 @@ class Call:
         """The backward of these results has run: what nobody else needs is freed, unless the graph is retained."""
         if not _torch.graph_is_retained():
             self.spent |= came
-            alive = self.training.alive(self.spent)
+            alive = self.training.histories.alive(self.spent)
             self.kept = [k for k in self.kept if k[0] & alive]
 
     def _inputs_again(self, known: Sequence[Any]) -> list[Any] | None:
@@ -196,72 +193,104 @@ class Call:
 
 
 class _Whole(torch.autograd.Function):
-    """All results and all inputs."""
+    """Results and inputs."""
 
     @staticmethod
-    def forward(ctx: Any, call: Call, results: Sequence[Any], kept: Sequence[Any], *inputs: Any) -> tuple[Any, ...]:
-        ctx.call = call
+    def forward(ctx: Any, call: Call, node: _Node, results: tuple[Any, ...], kept: Sequence[Any], *inputs: Any) -> tuple[Any, ...]:
+        ctx.call, ctx.node = call, node
         ctx.set_materialize_grads(False)
-        if call.training.plain:
+        if node.alone:
             ctx.save_for_backward(*kept)
-        return tuple(results)
+        return results
 
     @staticmethod
     @_torch.unseen_by_others
     def backward(ctx: Any, *came: Any) -> tuple[Any, ...]:
-        call: Call = ctx.call
-        if call.training.plain:
-            return None, None, None, *call.gradients(came, 0, [*call.numbers, *ctx.saved_tensors])
-        gradients = call.gradients(came, call.spent, None)
-        call.ran(sum(1 << k for k, g in enumerate(came) if g is not None))
-        return None, None, None, *gradients
+        call, node = ctx.call, ctx.node
+        present = _present(node.results, came)
+        saved = ctx.saved_tensors if node.alone else ()  # raises, if it has been freed
+        if not present:
+            return (None,) * (4 + len(node.inputs))
+        if node.straight:
+            known = [*call.numbers, *saved]
+        else:
+            known = call.known(present)
+            for place, tensor in zip(node.places, saved, strict=True):
+                known[place] = tensor
+        if node.whole:
+            gradients = call.gradients(came, present, known)
+        else:
+            made = call.gradients(_spread(node.results, came, node.count), present, known)
+            gradients = [made[p] for p in node.inputs]
+        if not node.alone:
+            call.ran(present)
+        return None, None, None, None, *gradients
 
 
 class _Results(torch.autograd.Function):
     """Results that lead to the same inputs: to the nodes of these go tokens."""
 
     @staticmethod
-    def forward(ctx: Any, call: Call, place: int, results: Sequence[Any], *tokens: Any) -> tuple[Any, ...]:
-        ctx.call, ctx.place = call, place
+    def forward(ctx: Any, call: Call, part: Part, place: int, results: tuple[Any, ...], *tokens: Any) -> tuple[Any, ...]:
+        ctx.call, ctx.part, ctx.place = call, part, place
         ctx.set_materialize_grads(False)
-        return tuple(results)
+        return results
 
     @staticmethod
     def backward(ctx: Any, *came: Any) -> tuple[Any, ...]:
-        call: Call = ctx.call
-        results, groups = call.training.classes[ctx.place]
-        task = call.tasks.setdefault(torch._C._current_graph_task_id(), Task([None] * len(call.training.results)))
+        results, groups = ctx.part.classes[ctx.place]
+        task = ctx.call.tasks.setdefault(_task(ctx.part), Task([None] * len(ctx.call.training.results)))
         for k, grad in zip(results, came, strict=True):
             task.came[k] = grad
-        task.groups.update(g for g, (node, _) in zip(groups, ctx.next_functions[-len(groups) :], strict=True) if _runs(node))
-        return (None,) * (3 + len(groups))
+        tokens = ctx.next_functions[-len(groups) :]
+        task.groups.update(g for g, (node, _) in zip(groups, tokens, strict=True) if torch._C._will_engine_execute_node(node))
+        return (None,) * (4 + len(groups))
 
 
 class _Inputs(torch.autograd.Function):
     """Inputs that the same results lead to. Its result is a token, that there may be a way here."""
 
     @staticmethod
-    def forward(ctx: Any, call: Call, group: int, *inputs: Any) -> torch.Tensor:
-        ctx.call, ctx.group = call, group
+    def forward(ctx: Any, call: Call, part: Part, group: int, *inputs: Any) -> torch.Tensor:
+        ctx.call, ctx.part, ctx.group = call, part, group
         ctx.set_materialize_grads(False)
         return torch.empty(0, device="cpu")
 
     @staticmethod
     @_torch.unseen_by_others
     def backward(ctx: Any, _: Any) -> tuple[Any, ...]:
-        call: Call = ctx.call
-        places = call.training.groups[ctx.group]
-        key = torch._C._current_graph_task_id()
-        task = call.tasks.get(key)
+        call, part, key = ctx.call, ctx.part, _task(ctx.part)
+        places, task = part.groups[ctx.group], call.tasks.get(key)
         if task is None:
-            return (None,) * (2 + len(places))
-        _make(call, task)
+            return (None,) * (3 + len(places))
+        _make(call, part, task)
         gradients = [task.made.pop(p, None) for p in places]
         task.groups.discard(ctx.group)
         if not task.groups:
             del call.tasks[key]
             call.ran(task.seen)
-        return None, None, *(g.made() if isinstance(g, Held) else g for g in gradients)
+        return None, None, None, *(g.made() if isinstance(g, Held) else g for g in gradients)
+
+
+def _task(part: Part) -> tuple[int, int]:
+    return torch._C._current_graph_task_id(), id(part)
+
+
+def _make(call: Call, part: Part, task: Task) -> None:
+    """Compute what follows from the gradients put down so far; those of one result may come after those of another were needed."""
+    came, task.came = task.came, [None] * len(task.came)
+    new = _present(range(len(came)), came)
+    if not new:
+        return
+    task.seen |= new
+    gradients = call.gradients(came, new, call.known(new))
+    for place in (p for g in task.groups for p in part.groups[g]):
+        if (gradient := gradients[place]) is not None:
+            task.made[place] = _sum(task.made[place], gradient) if place in task.made else gradient
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return (a.made() if isinstance(a, Held) else a) + (b.made() if isinstance(b, Held) else b)
 
 
 class _Keeping(torch.autograd.Function):
@@ -288,34 +317,27 @@ class _Once(torch.autograd.Function):
         raise BackwardTwice("a gradient of a gradient (create_graph=True) through a compiled function")
 
 
-def _runs(node: Any) -> bool:
-    return torch._C._will_engine_execute_node(node)
-
-
-def _make(call: Call, task: Task) -> None:
-    """Compute what follows from the gradients put down so far; those of one result may come after those of another were needed."""
-    came, task.came = task.came, [None] * len(task.came)
-    new = sum(1 << k for k, g in enumerate(came) if g is not None)
-    if not new:
-        return
-    task.seen |= new
-    wanted = {p for g in task.groups for p in call.training.groups[g]}
-    for place, gradient in enumerate(call.gradients(came, call.spent, None)):
-        if gradient is not None and place in wanted:
-            task.made[place] = _sum(task.made[place], gradient) if place in task.made else gradient
-
-
-def _sum(a: Any, b: Any) -> Any:
-    return (a.made() if isinstance(a, Held) else a) + (b.made() if isinstance(b, Held) else b)
-
-
 # -- details ----------------------------------------------------------------------------------------------------------
 
 
-def _as_they_came(gradients: Sequence[Any], tangents: Sequence[Any], grads: Sequence[Any]) -> Sequence[Any]:
-    """A gradient that goes through as it is keeps its strides, though the graph has seen it laid out as supposed."""
-    laid = {id(t): g for t, g in zip(tangents, grads, strict=True) if g is not None and g is not t and g.dtype is t.dtype}
-    return [laid.get(id(g), g) for g in gradients] if laid else gradients
+def _bits(numbers: Iterable[int]) -> int:
+    return sum(1 << k for k in numbers)
+
+
+def _present(results: Iterable[int], came: Sequence[Any]) -> int:
+    present = 0
+    for k, grad in zip(results, came, strict=True):
+        if grad is not None:
+            present |= 1 << k
+    return present
+
+
+def _spread(results: Sequence[int], came: Sequence[Any], count: int) -> list[Any]:
+    """The gradients of these results among those of all."""
+    found = [None] * count
+    for k, grad in zip(results, came, strict=True):
+        found[k] = grad
+    return found
 
 
 def _has_own_operations(grad: Any) -> bool:
@@ -352,15 +374,15 @@ def bind_training(
     finish = finisher(joint.plan)
 
     def call(*inputs: Any) -> list[Any]:
-        record = Call(training, inputs)
+        noted = _noted(inputs) if again is not None else None
         with torch.enable_grad():  # also for mkldnn's LSTM: else it does not keep what its backward needs
             with _torch.below():
-                results = forward(list(inputs))
-            kept = [inputs[i] if kind == "input" else results[i] for kind, i in training.saved]
-            values = list(results[:count])
+                made = forward(list(inputs))
+            kept = [inputs[i] if kind == "input" else made[i] for kind, i in training.saved]
+            values = list(made[:count])
+            record = Call(training, kept[:numbers], noted)
             if training.needs_shapes:
                 record.shapes = [values[k].shape for k in training.results]
-            record.numbers = kept[:numbers]
             _with_history(record, inputs, values, kept)
         outputs = finish(inputs, values)
         if training.watched:
@@ -373,19 +395,23 @@ def bind_training(
 def _with_history(call: Call, inputs: Sequence[Any], values: list[Any], kept: Sequence[Any]) -> None:
     """Make the results what they are in autograd's graph."""
     training = call.training
-    if not training.plain:
+    if training.keeping:
         call.keep(kept)
-    if training.whole:
-        given = [values[k] for k in training.results]
-        made = _Whole.apply(call, given, kept[training.numbers :], *[inputs[i] for i in training.wanted])
-        for k, value in zip(training.results, made, strict=True):
-            values[k] = value
-        return
-    tokens = [_Inputs.apply(call, g, *[inputs[training.wanted[p]] for p in group]) for g, group in enumerate(training.groups)]
-    for place, (results, groups) in enumerate(training.classes):
-        made = _Results.apply(call, place, [values[training.results[k]] for k in results], *[tokens[g] for g in groups])
-        for k, value in zip(results, made, strict=True):
-            values[training.results[k]] = value
+    for node in training.nodes:
+        own = kept[training.numbers :] if node.whole and node.straight else [training.named(p, kept, node.values) for p in node.places]
+        made = _Whole.apply(call, node, tuple([values[k] for k in node.values]), own, *[inputs[i] for i in node.edges])
+        _give(values, node.values, made)
+    for part in training.webs:
+        tokens = [_Inputs.apply(call, part, g, *[inputs[training.wanted[p]] for p in group]) for g, group in enumerate(part.groups)]
+        for place, (results, groups) in enumerate(part.classes):
+            own = [training.results[k] for k in results]
+            made = _Results.apply(call, part, place, tuple([values[k] for k in own]), *[tokens[g] for g in groups])
+            _give(values, own, made)
+
+
+def _give(values: list[Any], places: Sequence[int], made: Sequence[Any]) -> None:
+    for k, value in zip(places, made, strict=True):
+        values[k] = value
 
 
 __all__ = ["BackwardTwice", "bind_training"]
