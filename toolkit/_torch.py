@@ -329,6 +329,11 @@ def is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
+def is_batched(tensor: torch.Tensor) -> bool:
+    """Does it stand for the tensors of a batch, of torch.func.vmap or of autograd's `is_grads_batched`?"""
+    return torch._C._functorch.is_batchedtensor(tensor) or torch._C._functorch.is_legacy_batchedtensor(tensor)
+
+
 def autocast_state(device_type: str) -> tuple[bool, torch.dtype]:
     """(enabled, dtype) of autocast for a device type."""
     return torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
@@ -514,6 +519,7 @@ _autograd = torch._C._autograd  # the stack of hooks of torch.autograd.graph.sav
 
 push_saved_tensors_hooks: Callable[..., None] = _autograd._push_saved_tensors_default_hooks
 pop_saved_tensors_hooks: Callable[[], None] = _autograd._pop_saved_tensors_default_hooks
+saved_tensors_hooks_enabled: Callable[[], bool] = _autograd._saved_tensors_hooks_is_enabled
 
 
 graph_is_retained: Callable[[], bool] = _autograd._get_current_graph_task_keep_graph  # the retain_graph of the backward that runs

@@ -22,6 +22,7 @@ from ..source import ConstSource, FunctionClosureSource, foreign_global
 from .base import Args, Kwargs, VariableTracker
 from .functions import ATOMS
 from .lookup import assume_class
+from .overriding import FunctionTensorVariable
 from .rules import rule
 from .tensor import TensorVariable
 from .tensor_methods import METHODS
@@ -44,6 +45,8 @@ def _apply(tx: Interpreter, cls: VariableTracker, *args: VariableTracker) -> Var
     assume_class(tx, kind)
     for name in ("forward", "backward", "setup_context", "vmap", "jvp"):
         assume_stateless(tx, getattr(kind, name), set(), "an autograd.Function")
+    if any(isinstance(a, FunctionTensorVariable) for a in args):
+        tx.break_graph("unsupported-call", f"{kind.__name__}.apply of a tensor whose class has functions of its own")
     return tx.graph.call_function(_caller(kind), list(args))
 
 

@@ -390,7 +390,7 @@ def entries_of(tx: Interpreter, value: dict[Any, Any], source: Source) -> dict[H
     """Entries of a real dict, its keys guarded (their order too), its values not looked at."""
     tx.guard(GuardKind.DICT_KEYS_ARE, source, tuple(value))
     entries: dict[Hashable, Entry] = {}
-    for n, (k, v) in enumerate(value.items()):
+    for n, (k, v) in enumerate(tuple(value.items())):  # as it is now: following a key may run code that adds to it
         key = constant_variable(k)
         if key is None:
             key = tx.wrap(k, DictKeySource(source, n))

@@ -134,4 +134,7 @@ def _load_decompositions(tx: Interpreter) -> VariableTracker:
 
 @rule(torch.autograd.graph.disable_saved_tensors_hooks)
 def _disable_hooks(tx: Interpreter, message: VariableTracker) -> VariableTracker:
+    """Torch's own transforms set no hooks in the block; a program may, and expects to be refused."""
+    if not str(tx.namespace.get("__name__")).startswith("torch."):
+        tx.break_graph("backward", "hooks on saved tensors are disabled")
     return NullContextVariable(contextlib.nullcontext)

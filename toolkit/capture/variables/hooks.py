@@ -125,6 +125,9 @@ def _push(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
     functions = [stateless_function(tx, tx.realize(hook), "saved_tensors_hooks") for hook in args]
     if transforms.active() or not all(functions):
         tx.break_graph("backward", "hooks on saved tensors are set that look at more than the tensors")
+    tx.trace.relies_on_state(_torch.saved_tensors_hooks_enabled)
+    if not _torch.saved_tensors_hooks_enabled():
+        tx.break_graph("backward", "hooks on saved tensors are set where they are disabled")
     tx.trace.saved_hooks.append(tx.trace.step)
     tx.trace.sets_hooks = True
     tx.graph.node("call_function", regions.set_hooks(*functions), (), {}, None)  # type: ignore[arg-type]

@@ -1,0 +1,79 @@
+"""Tensors that stand for others: those of a batch inside autograd, those whose class has functions of its own; hooks that are refused."""
+
+import pytest
+import torch
+
+import fuselab
+from fuselab.toolkit.events import InternalFailure, Recorder
+
+
+class Held(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class AsItIs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+@fuselab.compile(backend="eager")
+def scaled(g):
+    return g.sin() * 2
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return scaled(g)
+
+
+def test_compiled_code_inside_gradients_of_a_batch():
+    x = torch.randn(3, requires_grad=True)
+    with Recorder() as recorder:
+        (found,) = torch.autograd.grad(Scaled.apply(x), x, torch.eye(3), is_grads_batched=True)
+    torch.testing.assert_close(found, torch.eye(3).sin() * 2)
+    assert not [e for e in recorder.events if isinstance(e, InternalFailure)]
+
+
+def given_back(x):
+    return AsItIs.apply(x)
+
+
+def test_a_function_that_gives_back_a_tensor_of_another_class():
+    x = torch.ones(2).as_subclass(Held)
+    assert type(fuselab.compile(given_back, backend="eager")(x)) is Held
+
+
+def hooks_where_they_are_disabled(x):
+    with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
+        try:
+            with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+                return x + 1
+        except RuntimeError as error:
+            return str(error)
+
+
+def disabled_where_there_are_hooks(x):
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        try:
+            with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
+                return x + 1
+        except RuntimeError as error:
+            return str(error)
+
+
+@pytest.mark.parametrize("fn", [hooks_where_they_are_disabled, disabled_where_there_are_hooks])
+def test_hooks_are_refused_where_they_are_disabled(fn):
+    assert fuselab.compile(fn, backend="eager")(torch.ones(2)) == "not here"
+    assert torch._C._autograd._saved_tensors_hooks_is_enabled()
