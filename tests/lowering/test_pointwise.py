@@ -9,6 +9,7 @@ from torch.nn import functional as F
 import fuselab
 from fuselab.toolkit.events import InternalFailure, Recorder
 
+from ..codegen import compiled
 from .agree import agrees, names
 
 FLOATS = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
@@ -245,3 +246,13 @@ def test_casts_to_bytes_of_floats_and_back():
         found = fuselab.compile(fn, backend="cpp")(x)
     assert not recorder.of(InternalFailure)
     torch.testing.assert_close(found, fn(x), rtol=0, atol=0)
+
+
+def test_numbers_that_are_no_integers_become_the_least_one_and_stay_it():
+    x = torch.tensor([2.7, -2.7, 0.5, 3e9, -3e9, 1e19, float("nan"), float("inf"), float("-inf")])
+
+    def there_and_back(x):
+        y = x * 1
+        return [y.to(torch.int64).to(torch.float32), y.to(torch.int32).to(torch.float64), y.round().long().float().clamp(-8, 7)]
+
+    compiled.agrees(there_and_back, x)

@@ -111,9 +111,11 @@ class CppOps(CppText):
             return self.constant(bool(x.constant) if dtype is BOOL else x.constant, dtype)
         if dtype is BOOL:
             return binary("!=", COMPARISON, x, zero(x.dtype), BOOL)
-        if x.dtype in FLOATS and dtype not in FLOATS and dtype.itemsize < 4:
-            x = cast(x, torch.int64 if dtype is torch.uint8 else torch.int32)  # what is out of range keeps these low bits, as in eager
-        return cast(x, dtype)
+        if x.dtype in FLOATS and dtype not in FLOATS:  # small integers keep the low bits of these, as in eager
+            large = torch.int32 if dtype.itemsize < 4 and dtype is not torch.uint8 else torch.int64
+            large = dtype if dtype in (torch.int32, torch.int64) else large
+            x = replace(call(f"whole<{C_TYPES[large]}>", x), dtype=large)
+        return x if dtype is x.dtype else cast(x, dtype)
 
     def rounded(self, x: Written, dtype: torch.dtype) -> Written:
         """`x` as it would come back from memory of `dtype`."""

@@ -117,6 +117,11 @@ template <class T> static inline T log_add_exp(T a, T b) {
   const T high = nan_max(a, b), low = nan_min(a, b);
   return high - high != 0 ? high : high + (T)log1p(exp((double)(low - high)));
 }
+// The least integer stands for what is none, as x86 has it. A plain conversion there and back the compiler takes for a truncation.
+template <class I, class F> static inline I whole(F x) {
+  const F end = sizeof(I) == 8 ? (F)0x1p63 : (F)0x1p31;
+  return (x >= -end) & (x < end) ? (I)x : (I)((uint64_t)1 << (8 * sizeof(I) - 1));
+}
 template <class T> static inline T sign_of(T x) { return (T)((x > 0) - (x < 0)); }
 // Threads that share a loop of so much work.
 static inline int shares_of(long work) { const int threads = work < 32768 ? 1 : omp_get_max_threads(); return threads < 64 ? threads : 64; }
