@@ -144,8 +144,14 @@ def parameter(data: torch.Tensor) -> torch.nn.Parameter:
     return torch.nn.Parameter(data)
 
 
+def retain_grad(tensor: torch.Tensor) -> None:
+    """Of a result that autograd is to keep the gradient of."""
+    tensor.retain_grad()
+
+
 # They run as they are.
-ALONE = (write_data, parameter, enter_inference, leave_block, unset_earlier_hooks, seed, torch.get_rng_state, torch.set_rng_state, insist)
+ALONE = (write_data, parameter, retain_grad, enter_inference, leave_block, unset_earlier_hooks, seed, insist,
+         torch.get_rng_state, torch.set_rng_state)  # fmt: skip
 RUNS = (choose, repeat, over_slices)
 
 
@@ -157,11 +163,19 @@ def runs_alone(node: Node) -> bool:
     return node.target in ALONE or getattr(node.target, "runs_alone", False)
 
 
+def _is_inside(node: Node) -> bool:
+    """Does it ask for the gradient of a tensor that was used before it, or is changed later? Between parts of a graph there is none."""
+    if node.target is not retain_grad:
+        return False
+    (tensor,) = node.all_input_nodes
+    return any(user < node for user in tensor.users) or tensor.meta["example_value"]._version != node.meta["version"]
+
+
 def as_they_are(graph: Graph) -> set[Node]:
     """Nodes that act on more than tensors, and those that have to do with tensors that hold others, whose class's own code decides what an
     operation does. If such tensors have gradients, all that is differentiated: those of plain tensors may be such tensors too."""
     alone = set(filter(runs_alone, graph.nodes))
-    if any(n.target is enter_inference for n in alone):  # what autograd saves of its tensors is decided by eager
+    if any(n.target is enter_inference or _is_inside(n) for n in alone):  # what autograd makes of such tensors is decided by eager
         alone |= {n for n in graph.nodes if n.meta.get("needs_grad")}
     wrapping = {n: list(wrappers_in(n.meta.get("example_value"))) for n in graph.nodes}
     if not any(wrapping.values()):

@@ -171,3 +171,50 @@ def test_an_exception_ends_the_block():
     with pytest.raises(IndexError):
         captured(X, torch.tensor(7))
     torch.testing.assert_close(gradient(lambda x: x * x)[1], 2 * X)
+
+
+# -- gradients of results -------------------------------------------------------------------------------------------------
+
+
+def of_a_result(x):
+    y = x * 2
+    y.retain_grad()
+    w = y * 3
+    w.retain_grad()
+    return (y.sin() * w).sum(), y, w
+
+
+def used_before(x):
+    y = x * 2
+    z = y.cos()
+    y.retain_grad()
+    return (y.sin() + z).sum(), y
+
+
+def changed_later(x):
+    y = x * 2
+    y.retain_grad()
+    y[0].mul_(3)
+    return y.sin().sum(), y
+
+
+def of_an_input(x):
+    x.retain_grad()
+    y = (x * 2).split(2, 1)[1]
+    y.retain_grad()
+    return (y.exp() * 2 if y.retains_grad else y).sum(), y
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [of_a_result, used_before, changed_later, of_an_input])
+def test_gradients_of_results_are_kept(fn, backend):
+    def gradients(f):
+        x = X.clone().requires_grad_()
+        loss, *results = f(x)
+        loss.backward()
+        return [t.grad for t in (x, *results)] + [t.detach() for t in results]
+
+    compiled = fuselab.compile(fn, backend=backend)
+    for _ in range(2):
+        torch.testing.assert_close(gradients(compiled), gradients(fn))
+    assert compiled.breaks == []

@@ -146,11 +146,6 @@ def _default_dict(
     return made
 
 
-@rule(types.MappingProxyType)
-def _mapping_proxy(tx: Interpreter, value: VariableTracker) -> VariableTracker:
-    return tx.break_graph("unsupported-call", "a mapping proxy is made")
-
-
 def _as_number(tx: Interpreter, value: VariableTracker) -> VariableTracker:
     """What `__index__` of a user's object gives."""
     if not isinstance(value, UserObjectVariable):

@@ -8,8 +8,9 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from ..breaks import Observed
+from ..effects import DELETED
 from ..guards import GuardKind
-from ..source import CallSource, DictKeySource, ItemSource, TupleItemSource
+from ..source import CallSource, DictAttrSource, DictKeySource, InstanceDictSource, ItemSource, TupleItemSource
 from .base import Args, Kwargs, LazyVariable, VariableTracker
 from .constant import ConstantVariable, constant_variable
 from .containers import SequenceVariable, TupleVariable
@@ -137,7 +138,26 @@ class DictVariable(Hashed):
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         if name == "default_factory" and self.kind is collections.defaultdict:
             return self.factory or tx.wrap_constant(None)
-        return super().get_attr(tx, name)
+        if self.kind is not collections.OrderedDict or hasattr(self.kind, name):
+            return super().get_attr(tx, name)
+        return self._own_attr(tx, name)
+
+    def _own_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        """Ordered dicts have a `__dict__`."""
+        stored = tx.effects.load_attr(self, name)
+        if stored is None and self.source is not None:
+            if name in vars(tx.trace.object_at(self.source)):
+                return tx.realize(tx.wrap(vars(tx.trace.object_at(self.source))[name], DictAttrSource(self.source, name)))
+            tx.guard(GuardKind.DICT_LACKS, InstanceDictSource(self.source), name)
+        if stored is None or stored is DELETED:
+            tx.raise_error(AttributeError, f"'collections.OrderedDict' object has no attribute '{name}'")
+        return tx.realize(stored)
+
+    def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
+        if self.kind is not collections.OrderedDict or hasattr(self.kind, name):
+            super().set_attr(tx, name, value)
+        else:
+            tx.effects.store_attr(self, name, value)
 
     # -- methods ----------------------------------------------------------------------------------------------------------------
 
@@ -225,6 +245,12 @@ class DictVariable(Hashed):
         if self.kind is not dict:
             out.emit.call(2 if self.kind is collections.defaultdict else 1)
 
+    def fill(self, out: Rebuilder) -> None:
+        for name, value in out.trace.effects.attrs(self).items():
+            out.value(value)
+            out.value(self)
+            out.emit.store_attr(name)
+
     def _display(self, out: Rebuilder) -> None:
         for key, value in self.entries.values():
             out.value(key)
@@ -237,6 +263,7 @@ class DictVariable(Hashed):
         self._display(out)
         out.emit.call(2)
         out.emit.pop_top()
+        self.fill(out)
 
 
 def refill_dict(target: dict[Any, Any], entries: dict[Any, Any]) -> None:

@@ -90,6 +90,11 @@ def _part(index: int) -> Callable[[Any], Any]:
     return _once("part", index, lambda: lambda it: it.__reduce__()[1][index])
 
 
+def _is_strict(strict: bool) -> Predicate:
+    words = "a strict zip" if strict else "no strict zip"
+    return _once("strict", strict, lambda: Predicate(lambda it: (len(it.__reduce__()) > 2) is strict, words))
+
+
 def wrap_iterator(tx: Interpreter, value: object, source: Source) -> VariableTracker | None:
     """Handler: iterators of containers, enumerate, zip, map and filter."""
     if type(value) in _INDEXED:
@@ -108,18 +113,20 @@ def _wrap_outer(tx: Interpreter, value: Any, source: Source) -> VariableTracker 
     tx.guard(GuardKind.TYPE_IS, source, type(value))
     state = value.__reduce__()
     first = type(value) in (map, filter)  # the function
-    if len(state) > 2 or not all(type(part) in (*_INDEXED, *_NESTING, int) for part in state[1][first:]):
-        return None  # strict zip, or over iterators that cannot be read ahead
+    if not all(type(part) in (*_INDEXED, *_NESTING, int) for part in state[1][first:]):
+        return None  # over iterators that cannot be read ahead
+    strict = len(state) > 2
+    if type(value) is zip:
+        tx.guard(GuardKind.CALLABLE, source, _is_strict(strict))
     parts = [tx.wrap(part, CallSource(source, _part(i), f"part {i} of ")) for i, part in enumerate(state[1])]
     for part in parts[first:]:
         if isinstance(part, IteratorVariable):
             part.inner = True
-    return _OUTER[type(value)](parts, source)
+    return ZipVariable(parts, strict, source) if type(value) is zip else _OUTER[type(value)](parts, source)
 
 
 _OUTER: dict[type, Callable[[list[VariableTracker], Source], VariableTracker]] = {
     enumerate: lambda parts, source: EnumerateVariable(parts[0], parts[1], source),
-    zip: lambda parts, source: ZipVariable(parts, source=source),
     map: lambda parts, source: MapVariable(parts[0], parts[1:], source),
     filter: lambda parts, source: FilterVariable(None if none_given(parts[0]) else parts[0], parts[1], source=source),
 }

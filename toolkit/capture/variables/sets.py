@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +46,7 @@ class Hashed(VariableTracker):
     def iterate(self, tx: Interpreter) -> VariableTracker:
         from .hashed_iterators import HashedIteratorVariable
 
-        kind = dict if self.kind is types.MappingProxyType else self.kind
-        return HashedIteratorVariable(tx, self, type(iter(kind())))
+        return HashedIteratorVariable(tx, self, type(iter(self.kind())))
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return by_rule(tx, self, name, args, kwargs)

@@ -6,7 +6,6 @@ import collections
 import copy
 import dataclasses
 import functools
-import gc
 import importlib.metadata
 import importlib.util
 import inspect
@@ -28,12 +27,13 @@ from ..breaks import SkipFrame
 from ..guards import GuardKind
 from ..hook import disabled
 from ..source import ConstSource
-from .base import LazyVariable, NotConstant, VariableTracker
+from .base import NotConstant, VariableTracker
 from .containers import ListVariable, TupleVariable
 from .dicts import DictVariable, SetVariable
 from .exceptions import traceback_of
+from .identity import Identity
 from .lazy import each, take
-from .rules import CODE_RULES, PURE, RULES, fold_if_constant, rule
+from .rules import CODE_RULES, PURE, RULES, fold_if_constant, none_given, rule
 from .tensor import TensorVariable
 from .user_defined import UserObjectVariable
 
@@ -115,8 +115,6 @@ def _copy(tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
 def _copy_object(tx: Interpreter, value: UserObjectVariable, part: Callable[[VariableTracker], VariableTracker]) -> VariableTracker | None:
     """A new instance with the same attributes, where copying means that."""
     hooks = (
-        "__copy__",
-        "__deepcopy__",
         "__reduce__",
         "__reduce_ex__",
         "__getstate__",
@@ -135,29 +133,49 @@ def _copy_object(tx: Interpreter, value: UserObjectVariable, part: Callable[[Var
     return made
 
 
+class MemoVariable(DictVariable):
+    """The `memo` of a deep copy: `done` are the copies that capture has made. What the program's own methods store is under `id()`s."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: dict[VariableTracker, VariableTracker] = {}
+
+    def copy_of(self, tx: Interpreter, value: VariableTracker) -> VariableTracker | None:
+        if self.entries and value not in self.done:
+            known = id(tx.trace.object_at(value.source)) if value.source is not None else Identity(value)
+            if known in self.entries:
+                return tx.realize(self.entries[known][1])
+        return self.done.get(value)
+
+
 @rule(copy.deepcopy)
 def _deepcopy(tx: Interpreter, value: VariableTracker, memo: VariableTracker | None = None) -> VariableTracker | None:
-    return _deep(tx, value, {}) if memo is None else None
+    if none_given(memo):
+        memo = MemoVariable()
+    return _deep(tx, value, memo) if isinstance(memo, MemoVariable) else None
 
 
-def _deep(tx: Interpreter, value: VariableTracker, memo: dict[VariableTracker, VariableTracker]) -> VariableTracker:
+def _deep(tx: Interpreter, value: VariableTracker, memo: MemoVariable) -> VariableTracker:
     value = tx.realize(value)
     if value.is_constant():
         return value
-    if value not in memo:
-        memo[value] = _deep_parts(tx, value, memo)
-    return memo[value]
+    known = memo.copy_of(tx, value)
+    if known is None:
+        own = value.special(tx, "__deepcopy__") if isinstance(value, UserObjectVariable) else None
+        known = _deep_parts(tx, value, memo) if own is None else tx.realize(tx.call(own, [memo]))
+    memo.done[value] = known
+    return known
 
 
-def _deep_parts(tx: Interpreter, value: VariableTracker, memo: dict[VariableTracker, VariableTracker]) -> VariableTracker:
+def _deep_parts(tx: Interpreter, value: VariableTracker, memo: MemoVariable) -> VariableTracker:
     if isinstance(value, ListVariable) and value.kind is list:
-        made = memo[value] = ListVariable([])
+        made = memo.done[value] = ListVariable([])
         made.items.extend(_deep(tx, v, memo) for v in value.items)
         return made
     if isinstance(value, TupleVariable):
         return TupleVariable([_deep(tx, v, memo) for v in value.items], value.kind)
     if isinstance(value, DictVariable) and value.kind in (dict, collections.OrderedDict):
-        copied = memo[value] = DictVariable(kind=value.kind)
+        copied = memo.done[value] = DictVariable(kind=value.kind)
         copied.entries = {k: (_deep(tx, key, memo), _deep(tx, v, memo)) for k, (key, v) in value.entries.items()}
         return copied
     if (
@@ -198,18 +216,6 @@ def _signature(tx: Interpreter, value: VariableTracker) -> VariableTracker | Non
     except NotConstant:
         return tx.break_graph("unsupported-call", f"inspect.signature() of {value.describe()}")
     return tx.fold(inspect.signature, real)
-
-
-def wrap_proxy(tx: Interpreter, value: object, source: Any) -> VariableTracker | None:
-    """Handler: a read-only view of a dict that we hold ourselves (the parameters of a signature)."""
-    if not isinstance(value, types.MappingProxyType) or not isinstance(source.root, ConstSource):
-        return None
-    if type(gc.get_referents(value)[0]) not in (dict, collections.OrderedDict):
-        return None  # of a mapping that somebody wrote
-    made = DictVariable(kind=types.MappingProxyType)
-    for key, item in value.items():
-        made.put(tx, tx.wrap_constant(key), LazyVariable(item, ConstSource(item, f"{source.text()}[{key!r}]")))
-    return made
 
 
 # -- logging (warnings: messages.py) ----------------------------------------------------------------------------------

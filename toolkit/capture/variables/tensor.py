@@ -21,6 +21,7 @@ from ..source import AttrSource, ConstSource, DictAttrSource
 from .base import Args, Kwargs, VariableTracker
 from .constant import ConstantVariable
 from .containers import TupleVariable
+from .instance_dict import InstanceDictVariable
 from .shape import SymbolicVariable
 from .tensor_methods import METHOD_BREAKS, METHODS
 
@@ -146,20 +147,34 @@ class TensorVariable(VariableTracker):
             return self._autograd_attr(tx, name)
         if name == "__class__":
             return tx.wrap_constant(self.kind)
+        if name == "__dict__":
+            return InstanceDictVariable(self)
         users = _users_attribute(self.kind, name)
         if users is not None:
             owner = ConstSource(users, f"torch.{users.__name__}")
             return tx.wrap(vars(users)[name], DictAttrSource(owner, name)).bind(self, tx.wrap_constant(self.kind))
         if callable(getattr(self.kind, name, None)):
             return TensorMethodVariable(self, name)
-        if self.value is not None and name in vars(self.value):
-            assert self.source is not None
-            return tx.wrap(vars(self.value)[name], AttrSource(self.source, name))
+        own = self.own(tx, name)
+        if own is not None:
+            return own
         if hasattr(torch.Tensor, name):
             return tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is read")
         if self.source is not None:
             tx.guard(GuardKind.LACKS_ATTR, self.source, name)
         return tx.raise_error(AttributeError, f"'{self.kind.__name__}' object has no attribute '{name}'")
+
+    @property
+    def cls(self) -> type:
+        return self.kind
+
+    def own(self, tx: Interpreter, name: str) -> VariableTracker | None:
+        """What its `__dict__` has under `name`."""
+        stored = tx.effects.load_attr(self, name)
+        if stored is not None or self.value is None or name not in vars(self.value):
+            return None if stored is DELETED else stored
+        assert self.source is not None
+        return tx.wrap(vars(self.value)[name], AttrSource(self.source, name))
 
     def _of_autograd(self, tx: Interpreter, name: str) -> VariableTracker:
         answer = getattr(self.example, name)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ... import regions
+from .. import transforms
 from .base import VariableTracker
 from .constant import ConstantVariable
 from .containers import ListVariable
@@ -139,7 +141,22 @@ def hook(method: str) -> Rule:
     return rule
 
 
+def retain_grad(tx: Interpreter, tensor: TensorVariable) -> VariableTracker | None:
+    """Of a tensor that the graph makes: there the graph is cut, and what follows uses the tensor that autograd knows."""
+    if tensor.source is not None and tensor.example.requires_grad and tx.truth(tensor.get_attr(tx, "is_leaf")):
+        return ConstantVariable(None)  # it has its gradient anyway
+    made = tensor.source is None and tensor.example.requires_grad and not tensor.example.is_leaf
+    if not made or tensor.kind is not torch.Tensor or transforms.active():
+        return None
+    with tx.trace.fake:
+        tensor.example.retain_grad()
+    node = tx.graph.node("call_function", regions.retain_grad, (tensor.proxy(tx),), {}, None)
+    node.meta["version"] = tensor.example._version
+    return ConstantVariable(None)
+
+
 METHODS: dict[str, Rule] = {
+    "retain_grad": retain_grad,
     "register_hook": hook("register_hook"), "register_post_accumulate_grad_hook": hook("register_post_accumulate_grad_hook"),
     "as_subclass": as_subclass,
     "size": size, "stride": stride, "numel": numel, "nelement": numel, "dim": dim, "ndimension": dim, "type": type_,
