@@ -447,3 +447,21 @@ def test_a_warning_given_once_at_a_line_is_given_once():
         warnings.simplefilter("default")
         Captured(f)(x)
     assert [str(w.message) for w in said] == ["said"]
+
+
+def test_a_property_asks_its_function_when_the_program_asks_it():
+    asked = []
+
+    class Function:
+        @property
+        def __isabstractmethod__(self):
+            asked.append("abstract")
+            raise ValueError("asked")
+
+    def f(x):
+        try:
+            return x + 1, property(Function()).__isabstractmethod__
+        except ValueError as e:
+            return x + 2, str(e)
+
+    assert Captured(f)(torch.ones(2))[1] == "asked" and asked == ["abstract"]

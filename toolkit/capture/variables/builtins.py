@@ -69,6 +69,10 @@ PURE.update(
 )
 
 
+WRAPPERS = (property, classmethod, staticmethod)  # whose
+ASKED = ("__isabstractmethod__", "__name__")  # they ask of the function that they wrap
+
+
 class BuiltinVariable(VariableTracker):
     """A function or descriptor of C that exists once and for all."""
 
@@ -94,6 +98,8 @@ class BuiltinVariable(VariableTracker):
         return True
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        if name in ASKED and isinstance(self.function, WRAPPERS):
+            return tx.break_graph("unsupported-attribute", f"`{name}` of a {type(self.function).__name__} asks what it wraps")
         if not hasattr(self.function, name):
             tx.raise_error(AttributeError, f"'{type(self.function).__name__}' object has no attribute '{name}'")
         if callable(getattr(type(self.function), name, None)) and name != "__class__":
