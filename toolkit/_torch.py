@@ -509,6 +509,15 @@ _excluded = torch._C._dispatch_tls_is_dispatch_key_excluded  # which layers of t
 _ABOVE_PYTHON, _AUTOGRAD = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode, torch._C.DispatchKey.AutogradCPU
 
 
+_included = torch._C._dispatch_tls_is_dispatch_key_included  # and in which it is
+_BATCHING = torch._C._dispatch_key_parse("VmapMode")  # the older vmap, which is_grads_batched=True is
+
+
+def batching() -> bool:
+    """Do tensors stand for many at once, for torch.func.vmap or autograd's?"""
+    return _included(_BATCHING) or transform_active()
+
+
 def below_dispatch() -> bool:
     """Does the caller run inside an operation (`__torch_dispatch__`, the kernel of a custom operator), where autograd is off for good?"""
     return _excluded(_ABOVE_PYTHON) or (_excluded(_AUTOGRAD) and not torch.is_inference_mode_enabled())
@@ -525,9 +534,14 @@ saved_tensors_hooks_enabled: Callable[[], bool] = _autograd._saved_tensors_hooks
 graph_is_retained: Callable[[], bool] = _autograd._get_current_graph_task_keep_graph  # the retain_graph of the backward that runs
 
 
+def saved_tensor_hooks() -> Any:
+    """The innermost hooks on saved tensors, or None."""
+    return _autograd._top_saved_tensors_default_hooks(False)
+
+
 def users_saved_tensor_hooks() -> bool:
     """Do hooks of the user's see every tensor that autograd saves now? Those of torch (checkpoint, save_on_cpu) give back what they got."""
-    hooks = _autograd._top_saved_tensors_default_hooks(False)
+    hooks = saved_tensor_hooks()
     return hooks is not None and not (getattr(hooks[0], "__module__", None) or "").startswith("torch.")
 
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import fuselab
 from fuselab.toolkit import aot
@@ -228,15 +230,69 @@ def changed_for_one_result(compiled):
     return outcome(first.sum().backward), outcome(second.sum().backward), a.grad, b.grad
 
 
+def many_gradients_at_once(compiled):
+    found = []
+    for fn in (lambda a: (a * a).sin(), lambda a: F.dropout(a.sin(), 0.5)):  # the second cannot be run again
+        torch.manual_seed(0)
+        a = leaf(1.0, 2.0)
+        found += torch.autograd.grad(compiled(fn)(a), a, torch.eye(2), is_grads_batched=True)
+    return tuple(found)
+
+
+def checkpointed(compiled):
+    f = compiled(lambda a, b: (a.exp() * b, b.cos() * 2))
+    found = []
+    for reentrant in (True, False):
+        a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+        first, second = checkpoint(f, a, b, use_reentrant=reentrant)
+        first.sum().backward(retain_graph=not reentrant)
+        found += [a.grad.clone(), b.grad.clone()]
+        if not reentrant:
+            second.sum().backward()
+            found.append(b.grad)
+    return tuple(found)
+
+
+def saved_elsewhere(compiled):
+    a, f = leaf(1.0, 2.0), compiled(lambda a: (a.exp() * a.sin(), a.cos()))
+    with torch.autograd.graph.save_on_cpu():
+        first, second = f(a)
+    first.sum().backward()
+    second.sum().backward()
+    return a.grad
+
+
+def running_statistics(compiled):
+    norm = nn.BatchNorm1d(2)
+    f, x = compiled(norm), torch.tensor([[1.0, 2.0], [3.0, 5.0]], requires_grad=True)
+    norm.eval()
+    still = f(x)
+    norm.train()
+    moving = f(x)  # writes what the first has read; autograd is not told
+    still.sum().backward()
+    moving.square().sum().backward()
+    return x.grad, norm.running_mean, norm.running_mean._version, norm.num_batches_tracked._version
+
+
+def views_of_results(compiled):
+    a, seen = leaf(1.0, 2.0, 3.0, 4.0), []
+    first, second = compiled(lambda a: (a * 2).split(2))(a)
+    second.retain_grad()
+    second.register_hook(lambda g: seen.append(g.clone()) or g * 3)
+    failed = outcome(lambda: first.add_(1))
+    second.square().sum().backward()
+    return failed, a.grad, second.grad, seen[0], second._base is first._base
+
+
 PROGRAMS = [
     separate, of_one_input, shared_and_freed, shared_with_nothing_saved, nothing_saved_at_all, retained, not_reached, several_roots,
     what_is_computed_from, hooks, decay_of_what_has_no_gradient, parts_put_together, parts_of_sizes_that_vary, zeros_are_gradients,
     second_derivative, many_results, a_gradient_that_is_none, changed_result, changed_by_a_view, changed_result_that_is_not_read,
-    changed_weight, changed_for_one_result,
+    changed_weight, changed_for_one_result, many_gradients_at_once, checkpointed, saved_elsewhere, running_statistics, views_of_results,
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "cpp"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "cpp"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_as_eager(program, backend):
     found = program(lambda fn, **options: fuselab.compile(fn, backend=backend, fullgraph=True, **options))

@@ -146,8 +146,8 @@ def _training(joint: Joint, compile_graph: CompileGraph, retrace: Retrace, repea
             if present != backward.all:
                 graph, reads = only(graph, len(layouts), present, joint.histories.reach)
             graph, parts = (first, late) if graph is partition.backward else cut(graph, places)
-            run = (interpret if plainly else compile_graph)(graph, _placeholders(graph), "backward")
-            return Variant(joined(run, len(joint.wanted), parts, compile_graph), reads)
+            make = interpret if plainly else compile_graph
+            return Variant(joined(make(graph, _placeholders(graph), "backward"), len(joint.wanted), parts, make), reads)
 
     tangents = [Tangent(t) for t in joint.incoming]
     backward = Backward(build, tangents, opts.current(), events.Event().compile_id)

@@ -101,26 +101,34 @@ class Backward:
             with self._lock:
                 many = len(self._variants) >= MOST_VARIANTS
                 if key not in self._variants and not (many and any(layouts)):
-                    with interrupts.deferred(), options.using(self.options), events.resumed(self.compile_id), torch.enable_grad():
-                        self._variants[key] = self.build(present, layouts, many and present != self.all)
+                    self._variants[key] = self._built(present, layouts, many and present != self.all)
         return self._variants.get(key)
+
+    def _built(self, present: int, layouts: Layouts, plainly: bool) -> Variant | None:
+        with interrupts.deferred(), options.using(self.options), events.resumed(self.compile_id), torch.enable_grad():
+            return self.build(present, layouts, plainly)
 
     def __call__(self, known: Sequence[Any], came: Sequence[Any], present: int, shapes: Sequence[Any]) -> Sequence[Any]:
         """The gradients, from what forward kept and what came, None for the tangents that are not `present`; `shapes` of all, where they
         vary."""
+        if _torch.batching():  # no kernel takes these
+            variant = self._built(present, self.plain, True)
+            return self._run(variant, known, came, shapes)
         tangents = [None if g is None else t.fit(g) for g, t in zip(came, self.tangents, strict=True)]
         layouts = tuple([None if g is None else t.layout(g) for g, t in zip(tangents, self.tangents, strict=True)])
         variant = self._variants.get((present, layouts)) or self.of(present, layouts)
         if variant is None:
             tangents = [None if g is None else t.laid_out(g) for g, t in zip(tangents, self.tangents, strict=True)]
             variant = self.of(present, self.plain)
+        return _as_they_came(self._run(variant, known, tangents, shapes), tangents, came)
+
+    def _run(self, variant: Variant | None, known: Sequence[Any], tangents: Sequence[Any], shapes: Sequence[Any]) -> Sequence[Any]:
         assert variant is not None
         given = [*known, *tangents]
         if variant.reads is not None:
             given = [self._zeros(k - len(known), shapes) if given[k] is None else given[k] for k in variant.reads]
         with _torch.below():
-            gradients = variant.run(given)
-        return _as_they_came(gradients, tangents, came)
+            return variant.run(given)
 
     def _zeros(self, k: int, shapes: Sequence[Any]) -> torch.Tensor:
         return self.tangents[k].zeros(shapes[k] if shapes else self.tangents[k].shape)

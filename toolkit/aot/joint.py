@@ -330,9 +330,18 @@ def write_inside(joint: Joint) -> None:
             write = gm.graph.create_node("call_function", torch.ops.aten.copy_.default, (target, value), name="copy_")
             write.meta.update(val=target.meta["val"], parents=value.meta["parents"])
     plan.inside = [m.input for m in hidden]
+    plan.uncounted = {m.input for m in hidden if _by_batch_norm(plan.values[m.value])}
     plan.mutations = [m for m in plan.mutations if m.grad]
     kept = sorted({*plan.used(), *joint.tangents})
     joint.histories.keep(kept)
     joint.tangents = [kept.index(k) for k in joint.tangents]
     plan.keep(kept)
     output.args = ((*plan.values, *gradients),)
+
+
+def _by_batch_norm(value: Node) -> bool:
+    """New running statistics: eager's batch norm writes them without a word to autograd."""
+    made: Any = value
+    while made.target in (operator.getitem, torch.ops.aten.clone.default):
+        made = made.args[0]
+    return "batch_norm" in str(made.meta.get("part_of") or made.target)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from .. import _torch
 from ..events import FellBack, emit
 from . import _frame
 from .breaks import BreakGraph, SkipFrame
@@ -281,8 +282,9 @@ class Ending:
 
 
 def _as_written(error: BaseException, *arguments: object) -> None:
-    """The graph raised, and left nothing behind: the frame's own code runs instead of what was compiled."""
-    if isinstance(error, Exception):
+    """The graph raised, and left nothing behind: the frame's own code runs instead of what was compiled. Not where hooks have seen what
+    was saved so far: one of them may have raised, as checkpoint's does when it has got everything."""
+    if isinstance(error, Exception) and not _torch.saved_tensor_hooks():
         what = f"its graph raised {type(error).__name__}, and eager decides what happens then"
         emit(FellBack(op="the whole function", reason=what))
         _frame.again(arguments)
