@@ -35,3 +35,37 @@ def test_a_break_before_any_statement_changes_nothing(name, kind):
             expected, found = run(plain), run(captured)
             assert same(expected, found), (source, expected, found)
         assert not captured.skips, source
+
+
+class Named:
+    """A mapping for `**`: it has no iterator, and a break inside."""
+
+    def __init__(self, names, breaks=True):
+        self.names, self.breaks = names, breaks
+
+    def keys(self):
+        if self.breaks:
+            print(end="")
+        return list(self.names)
+
+    def __getitem__(self, name):
+        return self.names[name]
+
+
+def taken(*args, **kwargs):
+    return args, kwargs
+
+
+@pytest.mark.parametrize("breaks", [True, False])
+def test_arguments_by_name_from_a_mapping_of_the_users(breaks):
+    def fn(x, log):
+        y, named = x + 1, Named({"a": 1, "b": x}, breaks)
+        caught = [taken(y, *log, c=1, **named), taken(y, **named, **Named({"d": y}, breaks))]
+        try:
+            caught += [taken(y, a=3, **named)]
+        except (TypeError, KeyError) as error:
+            caught += [type(error), str(error)]
+        return caught
+
+    expected, found = run(fn), run(Captured(fn))
+    assert same(expected, found), (expected, found)

@@ -112,6 +112,8 @@ class GoingOn:
             return []
         stored: Slots = [self.out.keep() for _ in range(result_count(copy))][::-1]
         stored = [p if isinstance(p, Handled) else s for p, s in zip_longest(self.peeked[: len(stored)], stored)]
+        if copy.opname == "DICT_MERGE":  # it only looks at the callable, and at a NULL beside it
+            stored = [None if v is NULL else s for v, s in zip(self.tx.stack[len(self.slots) :], stored, strict=False)]
         if copy.opname == "CHECK_EG_MATCH":
             self._handled_now()
         if for_call:

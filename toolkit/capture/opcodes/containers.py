@@ -81,10 +81,11 @@ class ContainerOpcodes(Family):
         """As update, for `f(**a, **b)`: a repeated key is the caller's mistake."""
         value, target = self.pop(), self.stack[-i.argval]
         self.require(value, "keys")
-        for key in self.unpack(value):
+        given = self.call(self.wrap_constant(dict), [value])
+        for key in self.unpack(given):
             if self.truth(self.contains(target, key)):
                 self.break_graph("unsupported-call", "an argument is given twice by name")
-        target.call_method(self, "update", [value], {})
+        target.call_method(self, "update", [given], {})
 
     # -- unpacking ----------------------------------------------------------------------------------------------------------
 
