@@ -6,6 +6,7 @@
     python -m tests.cases.sweep reports                 public bug reports
     python -m tests.cases.sweep further                 HuggingFace architectures outside that list; also further_timm, further_tv, generate
     ... --jobs 2 --timeout 300 --json results.json --peer
+    ... --size paper --batch 1 --device cuda            hf, timm and bench as large as the paper's (without --batch with its batch, too)
 
 Values that differ from eager are judged by the same model in float64: what is about as near to that as eager is, or as eager is whose weights
 move by one unit in the last place (a ReLU may take the other side), is ok, and said. A row: ok or what differs; graphs, breaks, kernels, fallbacks, seconds to the first result; with --peer "breaks ours / torch.compile's", the
@@ -32,6 +33,7 @@ from torch.utils._pytree import tree_map
 
 Row = dict[str, Any]
 with_peer = False
+how: Row = {"size": "tiny"}  # what the builders of hf, timm and bench are given
 ROUNDINGS = 4  # sums in another order
 SHAKES = 4
 
@@ -187,7 +189,7 @@ def hf_cases() -> dict[str, Callable[[bool, str], Row]]:
 
     def case(name: str) -> Callable[[bool, str], Row]:
         def build(training: bool) -> tuple[Any, Callable[[Any], Any]]:
-            model, inputs = hf_models.build(name, "tiny", training)
+            model, inputs = hf_models.build(name, training=training, **how)
             return model, lambda m: m(**inputs)
 
         return lambda training, backend: model_case(lambda: build(training), training, backend)
@@ -197,7 +199,7 @@ def hf_cases() -> dict[str, Callable[[bool, str], Row]]:
 
 def built(module: Any, name: str) -> Callable[[bool, str], Row]:
     def build(training: bool) -> tuple[Any, Callable[[Any], Any]]:
-        model, inputs = module.build(name, "tiny", training)
+        model, inputs = module.build(name, training=training, **how)
         return model, lambda m: m(**inputs) if isinstance(inputs, dict) else m(*inputs)
 
     return lambda training, backend: model_case(lambda: build(training), training, backend)
@@ -345,9 +347,13 @@ def main() -> None:
     p.add_argument("--timeout", type=float, default=300)
     p.add_argument("--json", default="")
     p.add_argument("--peer", action="store_true")
+    p.add_argument("--size", default="tiny", choices=["tiny", "paper"])
+    p.add_argument("--batch", type=int, default=0, help="of hf and timm; 0: the builder's own")
+    p.add_argument("--device", default="cpu")
     a = p.parse_args()
     global with_peer
     with_peer = a.peer
+    how.update(size=a.size, device=a.device, **{"batch": a.batch} if a.batch else {})
     cases = {n: c for n, c in SUITES[a.suite]().items() if re.search(a.only, n)}
     modes = [False] if a.suite in ("reports", "generate") or a.mode == "inference" else [True] if a.mode == "training" else [False, True]
     jobs = [(f"{n}{' training' if t else ''}", (lambda c=c, t=t: c(t, a.backend))) for n, c in cases.items() for t in modes]
