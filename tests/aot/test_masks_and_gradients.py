@@ -197,3 +197,33 @@ def test_slices_that_begin_before_the_beginning(n):
 
 def test_circular_borders_of_symbolic_sizes():
     agree(lambda x: F.pad(x, (1, 2, 2, 1), mode="circular"), numbers(2, 3, 4, 5), dynamic=True)
+
+
+# -- sizes that only the data knows, taken to fit together ------------------------------------------------------------
+
+
+def test_a_mask_computed_twice_is_found_once():
+    def boxes(b, s, w):
+        kept = torch.cat([b[s > 0], s[s > 0][:, None]], 1)
+        out = torch.zeros_like(b)
+        for k in range(3):
+            out = out.index_put((b[:, 0].long() == k,), b[b[:, 0].long() == k] @ w)
+        return kept, out, b.masked_select(b > s[:, None]) * b.masked_select(b > s[:, None]), torch.combinations(s)
+
+    agree(boxes, numbers(6, 4) * 2, numbers(6, seed=1), numbers(4, 4, seed=2))
+
+
+def test_what_two_masks_pick_must_fit_together():
+    def added(x, y):
+        return (x[x > 0] + y[y > 0]) * 2, x[x > 0].sum()
+
+    for backend in ("cpp", "aot_eager"):
+        compiled = fuselab.compile(added, backend=backend)
+        x, y = torch.tensor([1.0, -1, 2]), torch.tensor([3.0, 4, -1])
+        with Recorder() as recorder:
+            for given in ((x, y), (x, y[[1, 0, 2]]), (x[:1], y[:2])):  # the last one is broadcast, which is no mistake
+                for a, b in zip(outcome(compiled, given), outcome(added, given), strict=True):
+                    torch.testing.assert_close(a, b)
+        assert not any(e.op == "the whole graph" for e in recorder.of(FellBack))
+        with pytest.raises(RuntimeError, match="must match the size"):
+            compiled(x, torch.ones(3))

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
 
 from .. import options, passes, shapes
 from .bags import spread_bags
@@ -161,9 +162,19 @@ def merge_equals(gm: GraphModule) -> GraphModule:
         key = _key(node)
         first = known.setdefault(key, node) if key is not None else node
         if first is not node and node not in returned:
+            _unite_sizes(node, first)
             node.replace_all_uses_with(first, propagate_meta=False)
             gm.graph.erase_node(node)
     return gm
+
+
+def _unite_sizes(node: Node, first: Node) -> None:
+    """Sizes that only the data knows have a symbol for each result."""
+    if torch.Tag.dynamic_output_shape not in getattr(node.target, "tags", ()):
+        return
+    for a, b in zip(tree_leaves(node.meta["val"]), tree_leaves(first.meta["val"]), strict=True):
+        for m, n in zip(getattr(a, "shape", ()), getattr(b, "shape", ()), strict=True):
+            shapes.unite(m, n)
 
 
 def returned_memory(gm: GraphModule) -> set[Node]:

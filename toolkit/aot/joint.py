@@ -11,7 +11,7 @@ import bisect
 import contextlib
 import functools
 import operator
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,7 +105,6 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
             joint = Joint(None, plan, list(examples))  # type: ignore[arg-type]
             as_inputs = gm.meta.get("gradients_as_inputs", False)
             gradients = _backward(joint, inputs, recorder, line, layouts, as_inputs) if any(plan.differentiable) else []
-            _refuse_assumptions(mode, recorder.promised)
             joint.graph = recorder.finish([*plan.values, *gradients])
             plan.wrappers.clear()  # they hold the traced autograd graph
     except CannotTrace:
@@ -113,14 +112,6 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
     except Exception as error:
         raise CannotTrace(f"{type(error).__name__} while tracing: {error}") from error
     return joint
-
-
-def _refuse_assumptions(mode: Any, promised: Set[Any]) -> None:
-    """Sizes that only the data knows were taken to fit together. Eager raises where they do not; a kernel would read what is not there.
-    What an operation promises of its own result needs no look."""
-    assumed = [(e, said) for e, said in shapes.deferred(mode) if e not in promised]
-    if assumed:
-        raise CannotTrace(f"sizes that only the data knows must satisfy {assumed[0][0]}")
 
 
 def _mode_of(examples: Sequence[Any]) -> Any:

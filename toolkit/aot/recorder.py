@@ -15,9 +15,10 @@ from typing import Any
 import sympy
 import torch
 from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import tree_leaves
 
 from .. import shapes
-from .._torch import FakeTensor, LazyGraphModule, TorchDispatchMode
+from .._torch import FakeTensor, LazyGraphModule, TorchDispatchMode, free_unbacked_symbols
 from ..errors import CannotTrace, InternalError
 from . import strides
 from .refused import refuse
@@ -44,7 +45,8 @@ class Recorder(TorchDispatchMode):
         self._scalars: dict[sympy.Expr, Node] = {}
         self._last_input: Node | None = None
         self._whole: Any = None
-        self.promised: set[sympy.Basic] = set()  # what operations themselves say of the sizes that only they know
+        self._promised: set[sympy.Basic] = set()  # what operations themselves say of the sizes that only they know
+        self._found: set[sympy.Symbol] = set()  # such sizes
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -139,7 +141,8 @@ class Recorder(TorchDispatchMode):
 
     def _number(self, target: Callable[..., Any], args: tuple[Any, ...], e: sympy.Expr) -> Node:
         node = self.graph.call_function(target, args)
-        node.meta.update(val=self.mode.shape_env.create_symintnode(e, hint=None) if e.is_integer else e, parents=self.parents())
+        whole = isinstance(e, sympy.Expr) and e.is_integer
+        node.meta.update(val=self.mode.shape_env.create_symintnode(e, hint=None) if whole else e, parents=self.parents())
         return node
 
     # -- operations
@@ -227,7 +230,8 @@ class Recorder(TorchDispatchMode):
             return func(*args, **kwargs)
         before = {e for e, _ in shapes.deferred(self.mode)}
         result = func(*args, **kwargs)
-        self.promised.update(e for e, _ in shapes.deferred(self.mode) if e not in before)
+        self._promised.update(e for e, _ in shapes.deferred(self.mode) if e not in before)
+        self._found.update(s for t in tree_leaves(result) if isinstance(t, torch.Tensor) for s in free_unbacked_symbols(t))
         return result
 
     def _track_result(self, result: Any, node: Node) -> None:
@@ -244,8 +248,30 @@ class Recorder(TorchDispatchMode):
                     part.meta.update(val=item, parents=node.meta["parents"])
                     self._track_result(item, part)
 
+    def _insist(self) -> None:
+        """Sizes that only the data knows were taken to fit together. Eager raises where they do not; a kernel would read what is not there.
+        So the graph looks, as soon as it knows them; but for equal sizes of results, which are one symbol by now: whoever makes such a
+        result looks. What is said of sizes that this graph does not know was said of another trace's; here it was asked again."""
+        for e, said in shapes.deferred(self.mode):
+            sizes = free_unbacked_symbols(e)
+            if e in self._promised or sizes.isdisjoint(self._scalars):
+                continue
+            now = self.mode.shape_env.replace(e)
+            if not e.free_symbols <= self._scalars.keys() or (now == sympy.true and not sizes <= self._found):
+                raise CannotTrace(f"sizes that only the data knows must satisfy {e}")
+            if now != sympy.true:
+                self._assert(now, said)
+
+    def _assert(self, e: sympy.Basic, said: str) -> None:
+        names = sorted(e.free_symbols, key=str)
+        known = [self.scalar(s) for s in names]
+        with self.graph.inserting_before(max(known).next):
+            test = self._number(Formula(shapes.text.python(e), tuple(map(str, names))), tuple(known), e)
+            self.graph.call_function(aten._assert_scalar.default, (test, said)).meta.update(val=None, parents=self.parents())
+
     def finish(self, outputs: list[Any]) -> GraphModule:
         """The graph with these outputs (nodes and constants), as a module that holds its constants."""
+        self._insist()
         self.graph.output(tuple(outputs))
         for node in self.graph.nodes:
             if isinstance(e := node.meta.get("val"), sympy.Expr):

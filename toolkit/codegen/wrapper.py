@@ -14,6 +14,7 @@ from typing import Any
 import sympy
 import torch
 
+from ..errors import InternalError
 from ..loops.ir import Buffer, ComputedBuffer, ConstantBuffer, ExternKernel, InputBuffer, MultiOutput, ReinterpretView
 from ..loops.layout import Layout
 from ..scheduling import ExternSchedulerNode, Schedule
@@ -31,7 +32,7 @@ BINDINGS = {
 }  # fmt: skip
 LARGE = 32 << 20  # bytes of memory that is asked for in large pages (see runtime/large.py)
 OF_SIZES = {"max", "min", "abs", "int", "float", "bool", "round", "pow"}  # what the text of a size may call
-RESERVED = {"args", "call", "torch", "empty_strided", "empty_large", "as_strided", "settled", "math"} | OF_SIZES
+RESERVED = {"args", "call", "torch", "empty_strided", "empty_large", "as_strided", "settled", "fitting", "unfit", "math"} | OF_SIZES
 
 
 def write_wrapper(
@@ -52,6 +53,8 @@ class Wrapper:
         self.imports: dict[str, str] = {}
         self.objects: dict[str, Any] = {}
         self.buffers = self.graph.buffers()
+        self.checks = list(self.graph.checks)
+        self.known = set[sympy.Symbol]()
         self.out = Writer("    ")
 
     def write(self) -> tuple[str, dict[str, Any]]:
@@ -68,6 +71,8 @@ class Wrapper:
                     self._extern(group.buffer)
                 if step + 1 < len(self.schedule.groups):
                     self._let_go(self.plan.after[step])
+            if self.checks:
+                raise InternalError(f"nobody tells the sizes of {self.checks[0][0]}")
             self.out.line(f"return [{', '.join(self.value(o) for o in self.graph.outputs)}]")
         head = "".join(f"{name} = {path}\n" for name, path in self.imports.items())
         return head + ("\n\n" if head else "") + self.out.text() + "\n", self.objects
@@ -154,6 +159,12 @@ class Wrapper:
             if dim is not None or symbol.name != self.name(name):
                 read = "" if dim is None else f".stride({dim[1]})" if isinstance(dim, tuple) else f".size({dim})"
                 self.out.line(f"{symbol.name} = {self.name(name)}{read}")
+        self.known.update(s for s, _ in told)
+        for condition, said in [c for c in self.checks if c[0].free_symbols <= self.known]:
+            self.checks.remove((condition, said))
+            self.out.line(f"if not ({self.text(condition)}):")
+            with self.out.indented():
+                self.out.line(f"raise unfit({said!r})")
         return bool(told)
 
     def _touched(self) -> set[str]:
@@ -203,10 +214,19 @@ class Wrapper:
             self.out.line(f"{name} = {text}")
             self._sizes(buffer.name)
             text = name
+        elif self._as_found_elsewhere(buffer):
+            text = f"fitting({text}, {self.tuple(buffer.layout.size)})"
         if promised:
             text = self.settled(text, buffer.layout)
         if text != name:
             self.out.line(f"{name} = {text}")
+
+    def _as_found_elsewhere(self, buffer: Buffer) -> bool:
+        """Its size depends on data, and is assumed to be that of another result."""
+        sizes = {s for n in buffer.layout.size for s in n.free_symbols}
+        target = getattr(getattr(buffer, "parent", buffer), "target", None)
+        own = torch.Tag.dynamic_output_shape in getattr(target, "tags", ())
+        return own and any(self.graph.symbols[s][0] not in self.graph.inputs for s in sizes)
 
     def settled(self, text: str, layout: Layout) -> str:
         """A result of ATen with the strides that were promised."""

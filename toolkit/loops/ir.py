@@ -274,7 +274,7 @@ Output = Buffer | ReinterpretView | sympy.Expr | int | float | bool | None
 class LoweredGraph:
     """`inputs` in call order: a name for each; `input_buffers[name]` for tensors, `scalars[name]` (a sympy.Symbol) for SymInt inputs.
     `symbols[s] = (name, dim)` says how each size symbol is read off an input or a result: its size there, its stride for dim ("stride", d),
-    for None the number itself; `hints[s]` is its likely value.
+    for None the number itself; `hints[s]` is its likely value. `checks` must hold of them: (condition, what is wrong if not).
     `operations` are ComputedBuffer, ExternKernel and MultiOutput in program order."""
 
     inputs: list[str] = field(default_factory=list)
@@ -282,6 +282,7 @@ class LoweredGraph:
     scalars: dict[str, sympy.Symbol] = field(default_factory=dict)
     symbols: dict[sympy.Symbol, tuple[str, int | tuple[str, int] | None]] = field(default_factory=dict)
     hints: dict[sympy.Symbol, int] = field(default_factory=dict)
+    checks: list[tuple[sympy.Basic, str]] = field(default_factory=list)
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     operations: list[Buffer] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from .. import interrupts
+from .. import interrupts, shapes
 from ..errors import InternalError
 from ..events import FellBack, emit
 from ..loops.ir import Buffer, LoweredGraph, ReinterpretView, TensorBox
@@ -113,6 +113,8 @@ class Lowering(fx.Interpreter):
             return expr(val)
         if target is operator.getitem:
             return args[0][args[1]]
+        if target is torch.ops.aten._assert_scalar.default:
+            return self._check(*args)
         rule = self._rule(target, args, kwargs) if _computable((args, kwargs)) else None
         if rule is None and getattr(getattr(target, "_schema", None), "is_mutable", False):
             raise InternalError(f"lowering expects functional ATen; {target} writes into its arguments")
@@ -122,6 +124,12 @@ class Lowering(fx.Interpreter):
             return nothing
         result, why = self._by_rule(rule, args, kwargs)
         return self._fall_back(target, args, kwargs, why) if result is NotImplemented else result
+
+    def _check(self, condition: Any, said: str) -> None:
+        """To be looked at when the sizes in it are known, unless it is known to hold."""
+        condition = shapes.simplified(condition)
+        if condition != sympy.true:
+            self.builder.graph.checks.append((condition, said))
 
     def _by_rule(self, rule: Any, args: Any, kwargs: Any) -> tuple[Any, str]:
         """What the rule gives; or NotImplemented, and why."""

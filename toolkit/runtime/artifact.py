@@ -41,7 +41,8 @@ class Artifact:
         self.file = f"<fuselab wrapper {next(_numbers)}>"
         self._names: dict[str, Any] = {
             "torch": torch, "math": math, "as_strided": torch.as_strided,
-            "empty_strided": _empty_strided, "empty_large": empty_large, "settled": settled,
+            "empty_strided": _empty_strided, "empty_large": empty_large, "settled": settled, "fitting": fitting,
+            "unfit": unfit,
             **program.constants, **program.objects, **launches,
         }  # fmt: skip
         linecache.cache[self.file] = (len(program.wrapper), None, program.wrapper.splitlines(keepends=True), self.file)
@@ -115,6 +116,20 @@ def _one_place_each(value: torch.Tensor) -> bool:
             return False
         reach += (n - 1) * stride
     return True
+
+
+def fitting(tensor: torch.Tensor, size: tuple[int, ...]) -> torch.Tensor:
+    """`tensor`, which must have this size: the kernels after it were written for that."""
+    if tensor.shape != size:
+        raise unfit(f"a result has size {tuple(tensor.shape)}, not {size} as another one")
+    return tensor
+
+
+def unfit(message: str) -> RuntimeError:
+    """The error of sizes that do not fit together; as with an error of a kernel, the graph as captured runs again, for eager's words."""
+    error = RuntimeError(message)
+    error.kernel = "call"  # type: ignore[attr-defined]
+    return error
 
 
 def settled(tensor: Any, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:

@@ -2,7 +2,7 @@
 
 from . import text
 from .env import FakeMode, SizeOf, SymbolicEnv, at, fake_mode, scope
-from .guards import ShapeGuard, bounds, check, deferred, expr, guards, hint, known, simplified, specialise, symbols
+from .guards import ShapeGuard, bounds, check, deferred, expr, guards, hint, known, simplified, specialise, symbols, unite
 from .inputs import another, fakify, size_symbol, storage_of
 from .twins import like_autograd
 
@@ -30,4 +30,5 @@ __all__ = [
     "storage_of",
     "symbols",
     "text",
+    "unite",
 ]

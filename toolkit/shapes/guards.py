@@ -87,6 +87,12 @@ def simplified(value: Any, mode: FakeTensorMode | None = None) -> sympy.Expr:
     return env.simplify(expr(value)) if env is not None else expr(value)
 
 
+def unite(a: Any, b: Any) -> None:
+    """From now on the size `a` is the size `b`, where both are known to the data alone: they are of one result."""
+    if isinstance(a, torch.SymInt) and isinstance(e := a.node.expr, sympy.Symbol) and e != expr(b):
+        a.node.shape_env._set_replacement(e, expr(b), "one result")
+
+
 def bounds(value: Any, mode: FakeTensorMode | None = None) -> tuple[int | None, int | None]:
     """(lowest, highest) value possible; None where unbounded."""
     env, e = env_of(mode), expr(value)
