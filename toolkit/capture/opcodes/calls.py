@@ -53,6 +53,12 @@ class CallOpcodes(Family):
             self.break_graph("unsupported-instruction", f"intrinsic {i.argval} is not captured")
         self.push(rule(self.pop()))
 
+    def CALL_INTRINSIC_2(self, i: Instruction) -> None:
+        rule: Callable[[Any, VariableTracker], VariableTracker] | None = getattr(self, f"INTRINSIC_{i.argval}", None)
+        if rule is None:
+            self.break_graph("unsupported-instruction", f"intrinsic {i.argval} is not captured")
+        self.push(rule(*self.popn(2)))
+
     def INTRINSIC_LIST_TO_TUPLE(self, value: VariableTracker) -> VariableTracker:
         return TupleVariable(value.unpack_lazy(self))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..breaks import Observed
 from ..variables.base import VariableTracker
+from ..variables.exception_groups import split_for_star, to_raise
 from ..variables.exceptions import HandledBefore, as_instance, matches
 from .family import Family
 
@@ -29,6 +30,16 @@ class ExceptionOpcodes(Family):
     def CHECK_EXC_MATCH(self, i: Instruction) -> None:
         kinds = self.pop()
         self.push(self.wrap_constant(matches(self, self.realize(self.stack[-1]), kinds)))
+
+    def CHECK_EG_MATCH(self, i: Instruction) -> None:
+        taken, rest = split_for_star(self, self.realize(self.stack[-2]), self.realize(self.stack[-1]))
+        self.popn(2)
+        self.push(rest or self.wrap_constant(None))
+        self.push(taken or self.wrap_constant(None))
+        self.trace.handled = taken or self.trace.handled
+
+    def INTRINSIC_PREP_RERAISE_STAR(self, original: VariableTracker, found: VariableTracker) -> VariableTracker:
+        return to_raise(self, original, found)
 
     def RERAISE(self, i: Instruction) -> None:
         raise Observed(self.pop())

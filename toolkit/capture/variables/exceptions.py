@@ -38,6 +38,8 @@ class ExceptionVariable(VariableTracker):
         self.attrs: dict[str, VariableTracker] = dict(attrs or {})
         self.links: dict[str, VariableTracker] = {}
         self.raised: int | None = None  # the step of the top frame where the trace raised it
+        self.part_of: ExceptionVariable | None = None  # what except* took it of
+        self.members: VariableTracker | None = None  # the tuple of a group's
 
     def __str__(self) -> str:
         return f"{self.kind.__name__}({', '.join(a.describe() for a in self.args)})"
@@ -115,9 +117,19 @@ class ExceptionVariable(VariableTracker):
             if not hasattr(self.value, found.name):
                 tx.break_graph("unsupported-attribute", f"{self.describe()} has no {found.name}")
             return tx.wrap(getattr(self.value, found.name), AttrSource(self.source, found.name))
+        if issubclass(self.kind, BaseExceptionGroup) and found.name in ("message", "exceptions"):
+            return self.of_group(tx, found.name)
         if not all(a.is_constant() for a in self.args):
             tx.break_graph("exception", f"attribute {found.name!r} of a {self.kind.__name__} is read")
         return tx.fold(getattr, self.real(), found.name)
+
+    def of_group(self, tx: Interpreter, name: str) -> VariableTracker:
+        """`message` or `exceptions` of a group."""
+        from .containers import TupleVariable
+
+        if name == "exceptions" and self.members is None:
+            self.members = TupleVariable(tx.unpack(tx.realize(self.args[1])))
+        return self.members if name == "exceptions" else tx.realize(self.args[0])  # type: ignore[return-value]
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
         if name in (*_LINKS, "__traceback__", "args"):
@@ -159,7 +171,11 @@ class ExceptionVariable(VariableTracker):
         if name == "with_traceback":
             return ask(tx, self._with_traceback, "with_traceback()", args, kwargs)
         if name == "add_note":
-            tx.break_graph("exception", f"a note is added to a {self.kind.__name__}")
+            return ask(tx, self._add_note, "add_note()", args, kwargs)
+        if name in ("split", "subgroup") and self.kind in (ExceptionGroup, BaseExceptionGroup) and len(args) == 1 and not kwargs:
+            from .exception_groups import method
+
+            return method(tx, self, name, tx.realize(args[0]))
         if name in ("__str__", "__repr__") and not isinstance(getattr(self.kind, name), FunctionType):
             return tx.wrap_constant(self.text(tx) if name == "__str__" else repr(self.real()))
         if isinstance(getattr(self.kind, name, None), WrapperDescriptorType | MethodDescriptorType):
@@ -169,6 +185,15 @@ class ExceptionVariable(VariableTracker):
     def _with_traceback(self, tx: Interpreter, traceback: VariableTracker) -> VariableTracker:
         self._set_traceback(tx, traceback)
         return self
+
+    def _add_note(self, tx: Interpreter, note: VariableTracker) -> VariableTracker:
+        from .containers import ListVariable
+
+        if note.python_type() is not str:
+            tx.raise_error(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
+        notes = tx.realize(self.attrs["__notes__"]) if "__notes__" in self.attrs else ListVariable([])
+        self.set_attr(tx, "__notes__", notes)
+        return notes.call_method(tx, "append", [note], {})
 
     def text(self, tx: Interpreter) -> str:
         """str(self), if its arguments are known."""
