@@ -321,3 +321,23 @@ def test_under_fullgraph_it_is_a_version_each():
     captured = Captured(lambda x, n: (x * n, f"step {n}"), fullgraph=True)
     assert [captured(x, n)[1] for n in (2, 3, 4)] == ["step 2", "step 3", "step 4"]
     assert not captured.breaks
+
+
+def of_a_row(x, n):
+    return x[n % 3] * 2
+
+
+def test_a_loop_over_very_many_elements_is_left_to_python_and_what_it_calls_is_not(monkeypatch):
+    monkeypatch.setattr(interpreter, "LONG_STRETCH", 100)
+    monkeypatch.setattr(interpreter, "MOST_OPERATIONS", 20)
+    monkeypatch.setattr(trace, "LONG_WITHOUT_TENSORS", 100)
+
+    def f(x):
+        total = x.sum()
+        for n in range(300):
+            total = total + of_a_row(x, n)
+        return total
+
+    captured = Captured(f)
+    assert torch.equal(captured(torch.ones(3)), f(torch.ones(3)))
+    assert captured.skips[0] == "more than 20 operations on tensors are traced" and captured.graphs

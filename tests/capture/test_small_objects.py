@@ -31,7 +31,8 @@ def of_numbers_read(x):
 
 
 def old_classes(x):
-    return torch.FloatTensor([1, 2]) + torch.LongTensor([[1, 2]]), torch.FloatTensor(3, 4).zero_() + x, torch.BoolTensor([True])
+    made = torch.FloatTensor([1, 2]) + torch.LongTensor([[1, 2]]), torch.FloatTensor(3, 4).zero_() + x, torch.BoolTensor([True])
+    return made, x.type(torch.LongTensor), x.type(torch.FloatTensor) is x
 
 
 def of_old_classes_by_sizes(x):

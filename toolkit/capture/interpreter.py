@@ -19,7 +19,7 @@ from .bytecode import Body, Handler, Instruction
 from .failures import explain_failure
 from .opcodes import Opcodes
 from .operations import Operations
-from .trace import DEEPEST, LONG_STRETCH, MOST_INSTRUCTIONS, Trace
+from .trace import DEEPEST, LONG_STRETCH, MOST_INSTRUCTIONS, MOST_OPERATIONS, Trace
 from .variables.base import NotConstant, VariableTracker
 from .variables.exceptions import ExceptionVariable
 
@@ -125,6 +125,8 @@ class Interpreter(Opcodes, Operations):
         trace, done = self.trace, self.trace.graph.operations()
         if not done:
             raise SkipFrame("no tensor operations", quiet=True)
+        if done > MOST_OPERATIONS:
+            raise SkipFrame(f"more than {MOST_OPERATIONS} operations on tensors are traced")
         if trace.steps > MOST_INSTRUCTIONS:
             self.break_graph("too-long", f"more than {MOST_INSTRUCTIONS} instructions are traced")
         if done == trace.worked:

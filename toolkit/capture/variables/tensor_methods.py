@@ -59,6 +59,9 @@ def type_(
         return ConstantVariable(_type_text(tensor))
     if dtype.is_constant() and isinstance(dtype.constant(), torch.dtype):
         return tx.graph.call_method("to", [tensor, dtype])
+    if dtype.python_type() is type(torch.FloatTensor):  # one of the old classes
+        kind = dtype.real()
+        return tx.graph.call_method("type", [tensor, ConstantVariable(f"{kind.__module__}.{kind.__name__}")])
     return None
 
 
