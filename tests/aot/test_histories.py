@@ -230,6 +230,43 @@ def changed_for_one_result(compiled):
     return outcome(first.sum().backward), outcome(second.sum().backward), a.grad, b.grad
 
 
+def changed_buffer(compiled):
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+            self.register_buffer("seen", torch.zeros(2))
+
+        def forward(self, x):
+            self.seen.add_(x.detach())
+            return x * self.weight * self.seen
+
+    module = Counting()
+    f, x = compiled(module), torch.ones(2)
+    first, second = f(x), f(x)
+    return outcome(first.sum().backward), outcome(second.sum().backward), module.weight.grad
+
+
+def changed_input_that_is_not_read(compiled):
+    a = leaf(1.0, 2.0)
+    x = a * 1
+    y = compiled(lambda x: x.tanh() * 3)(x)  # what tanh gives is read
+    x += y
+    x.sum().backward()
+    return a.grad
+
+
+def a_large_table_beside(compiled):
+    torch.manual_seed(0)
+    table, layer = nn.Embedding(2000, 256), nn.Linear(4, 4)
+    f = compiled(lambda i, x: (table(i).sin(), layer(x)))
+    first, second = f(torch.tensor([1, 2]), torch.ones(1, 4))
+    second.sum().backward()
+    before = table.weight.grad
+    first.sum().backward()
+    return before, table.weight.grad, layer.weight.grad, outcome(first.sum().backward)
+
+
 def many_gradients_at_once(compiled):
     found = []
     for fn in (lambda a: (a * a).sin(), lambda a: F.dropout(a.sin(), 0.5)):  # the second cannot be run again
@@ -289,6 +326,7 @@ PROGRAMS = [
     what_is_computed_from, hooks, decay_of_what_has_no_gradient, parts_put_together, parts_of_sizes_that_vary, zeros_are_gradients,
     second_derivative, many_results, a_gradient_that_is_none, changed_result, changed_by_a_view, changed_result_that_is_not_read,
     changed_weight, changed_for_one_result, many_gradients_at_once, checkpointed, saved_elsewhere, running_statistics, views_of_results,
+    changed_buffer, changed_input_that_is_not_read, a_large_table_beside,
 ]  # fmt: skip
 
 

@@ -126,7 +126,10 @@ class Backward:
         assert variant is not None
         given = [*known, *tangents]
         if variant.reads is not None:
-            given = [self._zeros(k - len(known), shapes) if given[k] is None else given[k] for k in variant.reads]
+            for k in variant.reads:
+                if given[k] is None and k >= len(known):
+                    given[k] = self._zeros(k - len(known), shapes)
+            given = [given[k] for k in variant.reads]
         with _torch.below():
             return variant.run(given)
 

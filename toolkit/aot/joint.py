@@ -277,10 +277,10 @@ def _backward(
 
 
 def _owners(plan: Plan, inputs: Sequence[Input]) -> dict[int, tuple[str, int]]:
-    """What of the caller's has the memory with this key: an input, or a value. Not inputs that the graph changes unseen, as running
-    statistics: eager does not count all such changes."""
+    """What of the caller's has the memory with this key: an input, or a value. Not running statistics, whose changes eager does not
+    count."""
     values = {storage_key(w): ("value", k) for k, w in enumerate(plan.wrappers) if isinstance(w, torch.Tensor)}
-    hidden = {m.input for m in plan.mutations if not m.grad}
+    hidden = {m.input for m in plan.mutations if not m.grad and _by_batch_norm(plan.values[m.value])}
     return values | {i.storage: ("input", i.index) for i in inputs if i.index not in hidden}
 
 

@@ -91,6 +91,8 @@ class _Cut:
         self.values, self.gradients = returned[:count], returned[count:]
         self.after = self._depending_on(self.tangents)
         self.forward = self._needed_for([*(v for v in self.values if isinstance(v, Node)), *self._compulsory()])
+        read = {w.index for w in joint.histories.watched if w.kind == "input"}
+        self.unread = {p for i, p in enumerate(self.primals) if i not in read and getattr(joint.inputs[i], "requires_grad", False)}
         self.changed = {self.primals[i] for i in (*joint.plan.inside, *(m.input for m in joint.plan.mutations))}
 
     def _depending_on(self, roots: list[Node]) -> set[Node]:
@@ -200,8 +202,8 @@ class _Cut:
             return INFINITE if not self._views_changed(node) else 3 * _bytes(node) + 3
         if is_packed(node):
             return value_count(value) + 1
-        if node.op == "placeholder":
-            return _bytes(node) + 2  # a result in memory is as cheap, and computed already
+        if node.op == "placeholder":  # rather what is computed from it, where eager does not keep it, and allows a change in place
+            return (2 if node in self.unread else 1) * _bytes(node) + 2
         return (1 if self._in_memory(node) else 2) * _bytes(node) + 1
 
     def _views_changed(self, node: Node) -> bool:

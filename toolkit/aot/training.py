@@ -63,8 +63,9 @@ class Training:
 
     def __post_init__(self) -> None:
         found = parts(self.histories, self.late)
-        self.nodes = [_Node(self, part, len(found) == 1) for part in found if len(part.groups) == 1 and not self.late]
-        self.webs = [part for part in found if len(part.groups) > 1 or self.late]
+        single = [part for part in found if len(part.groups) == 1 and not self.late.intersection(part.groups[0])]
+        self.nodes = [_Node(self, part, len(found) == 1) for part in single]
+        self.webs = [part for part in found if part not in single]
         self.keeping = self._keeping(_bits(k for part in found if not part.alone for k in part.results))
         returned = {(kind, i) for kind, i in self.saved[self.numbers :] if kind == "input" or i < self.count}
         self.watched = [w for w in self.histories.watched if (w.kind, w.index) not in returned]
