@@ -44,7 +44,7 @@ def finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
     visible = [(m.input, m.value) for m in plan.mutations if m.grad]
     makers = [_maker(o) for o in plan.outputs]
 
-    inside = tuple(i for i in plan.inside if i not in plan.uncounted)
+    inside = tuple(plan.inside)
 
     def finish(inputs: Sequence[Any], values: Sequence[Any]) -> list[Any]:
         for i in inside:  # the graph wrote the memory: autograd learns of it as of any in-place operation

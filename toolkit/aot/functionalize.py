@@ -117,7 +117,6 @@ class Plan:
     outputs: list[Output] = field(default_factory=list)
     mutations: list[Mutation] = field(default_factory=list)
     inside: list[int] = field(default_factory=list)  # inputs that the graph itself writes
-    uncounted: set[int] = field(default_factory=set)  # of these, those whose versions stay as they are
     _index: dict[Node, int] = field(default_factory=dict)
 
     def value(self, node: Node, wrapper: Any = None) -> int:

@@ -321,7 +321,6 @@ def write_inside(joint: Joint) -> None:
             write = gm.graph.create_node("call_function", torch.ops.aten.copy_.default, (target, value), name="copy_")
             write.meta.update(val=target.meta["val"], parents=value.meta["parents"])
     plan.inside = [m.input for m in hidden]
-    plan.uncounted = {m.input for m in hidden if _by_batch_norm(plan.values[m.value])}
     plan.mutations = [m for m in plan.mutations if m.grad]
     kept = sorted({*plan.used(), *joint.tangents})
     joint.histories.keep(kept)
