@@ -240,7 +240,46 @@ def losses_at_edges(v):
     return F.cross_entropy(v, t, label_smoothing=0.1), nothing, F.nll_loss(v.log_softmax(1), t, weight=torch.arange(4.0))
 
 
+def functions_of_torch_replaced(compiler):
+    model, attend = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), lambda q: F.scaled_dot_product_attention(q, q, q)
+    f, g, plain = compiler(model), compiler(attend), F.scaled_dot_product_attention
+    outs = [f(x(2, 4)), g(x(1, 1, 3, 4))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(F, "linear", lambda v, w, b: v * 5)
+        patch.setattr(F, "scaled_dot_product_attention", lambda q, k, v: plain(q, k, v) - 1)
+        outs += [f(x(2, 4)), g(x(1, 1, 3, 4))]
+    return [*outs, f(x(2, 4)), g(x(1, 1, 3, 4))]
+
+
+def floats_without_fraction_and_back(compiler):
+    inf = float("inf")
+    v = torch.tensor([-0.5, 0.5, inf, -inf, float("nan"), 3e9, -1e20, 300.7] * 5)
+    f = compiler(lambda v: (v.long().float(), v.int().float(), v.double().long().double(), torch.cat([v.long(), v])))
+    return [(t, t.signbit()) for t in f(v)]
+
+
+def what_eager_has_no_kernel_for(compiler):
+    def refused(fn, *args):
+        with pytest.raises((NotImplementedError, RuntimeError)) as caught:
+            compiler(fn)(*args)
+        assert "not implemented" in str(caught.value) or "expected" in str(caught.value)
+
+    wide = torch.tensor([1, 65535], dtype=torch.uint16)
+    for fn in (lambda v: v + v, lambda v: v < 2, lambda v: v >> 1, lambda v: v.flip(0)):
+        refused(fn, wide)
+    refused(lambda v: F.nll_loss(v, torch.tensor([0, 1, 2], dtype=torch.int32)), x(3, 4))
+    return (compiler(lambda v: v * 2)(wide).int(),)
+
+
+def an_operator_named_as_a_keyword(compiler):
+    return compiler(lambda v: v.random_(3, 9))(torch.zeros(5)), torch.get_rng_state()
+
+
 PROGRAMS = [
+    functions_of_torch_replaced,
+    floats_without_fraction_and_back,
+    what_eager_has_no_kernel_for,
+    an_operator_named_as_a_keyword,
     hooks_that_come_and_go,
     backward_hooks_after_the_first_call,
     parameters_replaced,

@@ -17,7 +17,7 @@ import torch
 from .._torch import free_unbacked_symbols
 from ..errors import CannotTrace
 
-# i: signed integers, u: uint8, b: bool, c: complex, f: floats, h: float16; B: bool anywhere; m: of several dtypes.
+# i: signed integers, u: uint8, w: wider unsigned ones, b: bool, c: complex, f: floats, h: float16; B: bool anywhere; m: of several dtypes.
 # ATen's names; no overload: all but out=.
 _ROWS = {
     "b": "_trilinear abs addcmul argmax argmin ceil dot floor mv mvlgamma reflection_pad1d relu round trace trunc vdot",
@@ -45,10 +45,14 @@ _ROWS = {
     "iubc": """_prelu_kernel _softmax_backward_data adaptive_max_pool3d celu gelu glu grid_sampler_2d grid_sampler_3d hardshrink
         hardsigmoid hardswish max_unpool2d max_unpool3d mish upsample_linear1d upsample_trilinear3d""",
     "iubch": "multi_margin_loss",
+    "w": """__lshift__ __rshift__ abs add amax amin argmax argmin bitwise_left_shift bitwise_not bitwise_right_shift clamp clamp_max
+        clamp_min flip floor_divide fmod gather ge gt index index_select le logical_and logical_not logical_or logical_xor lt masked_fill
+        max maximum min minimum neg nonzero pow relu remainder rsub sgn sign sub""",
 }
 _LETTERS = (
     {torch.bool: "b", torch.uint8: "u", torch.float16: "h", torch.complex64: "c", torch.complex128: "c"}
     | dict.fromkeys((torch.int8, torch.int16, torch.int32, torch.int64), "i")
+    | dict.fromkeys((torch.uint16, torch.uint32, torch.uint64), "w")
     | dict.fromkeys((torch.float32, torch.float64, torch.bfloat16), "f")
 )
 
@@ -105,6 +109,10 @@ def _are_no_rows(index: Any, *dtypes: torch.dtype) -> bool:
     return index.dim() > 1 or index.dtype not in (dtypes or (torch.int32, torch.int64))
 
 
+def _is_no_class(target: Any) -> bool:
+    return target.dtype not in (torch.int64, torch.uint8)
+
+
 _ARGUMENTS: dict[Any, Callable[..., bool]] = {  # is such a call refused, or done otherwise than torch's rows say?
     **dict.fromkeys((aten.max.default, aten.min.default, aten.max.dim, aten.min.dim), _is_nothing),
     aten.celu.default: lambda x, alpha=1.0: alpha == 0,
@@ -115,8 +123,8 @@ _ARGUMENTS: dict[Any, Callable[..., bool]] = {  # is such a call refused, or don
     aten.heaviside.default: lambda x, values: x.dtype != values.dtype,
     aten.mv.default: lambda matrix, vector: matrix.dtype != vector.dtype,
     aten.bucketize.Tensor: lambda x, boundaries, **how: boundaries.dim() != 1,
-    aten.nll_loss_forward.default: lambda x, *args: x.shape[-1] == 0,
-    aten.nll_loss2d_forward.default: lambda x, *args: x.shape[1] == 0,
+    aten.nll_loss_forward.default: lambda x, target, *args: x.shape[-1] == 0 or _is_no_class(target),
+    aten.nll_loss2d_forward.default: lambda x, target, *args: x.shape[1] == 0 or _is_no_class(target),
     aten.pixel_unshuffle.default: lambda x, factor: x.numel() == 0,  # it comes back as it is
     aten.segment_reduce.default: lambda x, reduce, lengths=None, **how: lengths is not None and lengths.numel() == 0,
     aten.put.default: lambda x, index, source, accumulate=False: x.dtype != source.dtype or index.numel() != source.numel(),

@@ -256,7 +256,9 @@ def dotted(target: Any) -> str:
     """How to reach an operator from `torch`, or "" if there is no such path."""
     if isinstance(target, torch._ops.OpOverload):
         text = str(target)
-        return BINDINGS.get(text) or f"torch.ops.{text}"
+        base, _, overload = text.rpartition(".")
+        plain = f"torch.ops.{text}" if not keyword.iskeyword(overload) else f"getattr(torch.ops.{base}, {overload!r})"  # random.from
+        return BINDINGS.get(text) or plain
     for module, path in ((torch, "torch"), (torch.nn.functional, "torch.nn.functional")):
         name = getattr(target, "__name__", "")
         if name and getattr(module, name, None) is target:

@@ -73,11 +73,17 @@ class NamespaceVariable(VariableTracker):
         value = self._value(tx, name)
         assert self.source is not None
         held = ConstSource(self.module, self.describe()) if self.lasting else self.source
-        if self.settled and not isinstance(value, (bool, int, float, str, type(None))):
+        if self.settled and not isinstance(value, (bool, int, float, str, type(None))) and not self._may_be_replaced(name, value):
             return tx.wrap(value, ConstSource(value, f"{self.describe()}.{name}"))
         if name in vars(self.module):
             return tx.wrap(value, DictAttrSource(held, name))
         return tx.wrap(value, AttrSource(held, name))
+
+    def _may_be_replaced(self, name: str, value: object) -> bool:
+        """A public function of torch: programs put another in its place, for attention above all."""
+        path = f"{self.describe()}.{name}"
+        of_torch = path.startswith("torch.") and "._" not in path
+        return of_torch and isinstance(value, types.FunctionType | types.BuiltinFunctionType) and vars(self.module).get(name) is value
 
     def _value(self, tx: Interpreter, name: str) -> object:
         """The attribute as it is. What makes attributes on the way is asked only of modules that are there for good."""
