@@ -117,7 +117,7 @@ class Call:
 
     def __init__(self, training: Training, numbers: list[Any], inputs: Any) -> None:
         self.training, self.numbers, self.inputs = training, numbers, inputs
-        self.kept: list[tuple[int, list[int], Any]] = []  # results that need it, places in `saved`, the node that has it
+        self.kept: list[tuple[int, list[int], Any]] = []  # results that need it, places in `saved`, what keeps it
         self.probes: Sequence[tuple[Watched, torch.Tensor, int]] = ()
         self.tasks: dict[Any, Task] = {}
         self.shapes: Sequence[Any] = ()
@@ -127,7 +127,7 @@ class Call:
         """Those of `saved` that no node of autograd's keeps of itself."""
         for bits, places in self.training.keeping:
             tensors = [self.training.named(p, kept) for p in places]
-            self.kept.append((bits, places, _Keeping.apply(_ANCHOR, tensors).grad_fn))
+            self.kept.append((bits, places, _Keeping.apply(_ANCHOR, tensors)))
 
     def watch(self, inputs: Sequence[Any], values: Sequence[Any]) -> None:
         """Remember the versions of what eager's backward would read and ours does not, without its memory."""
@@ -161,9 +161,9 @@ class Call:
         if self.spent and present & ~training.histories.alive(self.spent):
             raise RuntimeError(TWICE)
         known: list[Any] = [*self.numbers, *[None] * (len(training.saved) - training.numbers)]
-        for bits, places, node in self.kept:
+        for bits, places, token in self.kept:
             if bits & present:
-                for place, tensor in zip(places, node.saved_tensors, strict=True):
+                for place, tensor in zip(places, token.grad_fn.saved_tensors, strict=True):
                     known[place] = tensor
         return known
 
@@ -295,7 +295,8 @@ def _sum(a: Any, b: Any) -> Any:
 
 
 class _Keeping(torch.autograd.Function):
-    """Autograd's own way to keep tensors, with their versions and under the hooks of the user's: a node that no backward ever reaches."""
+    """Autograd's own way to keep tensors, with their versions and under the hooks of the user's: a node that no backward ever reaches.
+    It lives as long as its result (until torch 2.12 not even as long as its Python object)."""
 
     @staticmethod
     def forward(ctx: Any, anchor: torch.Tensor, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
