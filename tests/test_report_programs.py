@@ -275,7 +275,47 @@ def an_operator_named_as_a_keyword(compiler):
     return compiler(lambda v: v.random_(3, 9))(torch.zeros(5)), torch.get_rng_state()
 
 
+def classes_compiled(compiler):
+    @compiler
+    class Model(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.n = n
+
+        def forward(self, v):
+            return v * self.n
+
+    @compiler
+    class Adder:
+        def __call__(self, v, *, by=1):
+            return v + by
+
+    class Further(Model):
+        def forward(self, v):
+            return super().forward(v) - 1
+
+    return Model(2)(x(3)), Model(3)(x(3)), Adder()(x(3), by=2), Further(4)(x(3)), isinstance(Model(2), Model)
+
+
+def objects_that_pretend(compiler):
+    class Names(set):
+        def __iter__(self):
+            return iter([9])
+
+    class Proxy:
+        @property
+        def __class__(self):
+            return int
+
+    def f(v, names, proxy):
+        return v + 1, 9 in names, 1 in names, list(names), len(names), proxy.__class__ is int, isinstance(proxy, int)
+
+    return compiler(f)(x(2), Names([1, 2]), Proxy())
+
+
 PROGRAMS = [
+    classes_compiled,
+    objects_that_pretend,
     functions_of_torch_replaced,
     floats_without_fraction_and_back,
     what_eager_has_no_kernel_for,

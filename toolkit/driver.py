@@ -6,7 +6,9 @@ Only this file knows the order. Capture is handed the rest of the pipeline as an
 from __future__ import annotations
 
 import functools
+import inspect
 import traceback
+import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -68,7 +70,8 @@ def compile(
     `fullgraph` raises Unsupported at a graph break instead of going on in eager. `dynamic`: None makes a dimension symbolic once it
     varies, True from the start, False never. `backend`: auto (triton on a GPU, else cpp), cpp, triton, eager, aot_eager, or a
     callable(GraphModule, example_inputs) -> callable; torch.compile's word for its own, inductor, is auto. `mode` as in
-    torch.compile. `options`: fields of `fuselab.Options` by name. Without `target`, a decorator. Raises UsageError for a wrong argument.
+    torch.compile. `options`: fields of `fuselab.Options` by name. Without `target`, a decorator; of a class, what its instances do
+    when they are called is compiled. Raises UsageError for a wrong argument.
     """
     again = functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options)
     if target is None:
@@ -76,7 +79,9 @@ def compile(
     target, backend = original(target), "auto" if backend == "inductor" else backend
     chosen = _options(backend, mode, options)
     backend = chosen.backend if backend == "auto" else backend
-    if not callable(target) or isinstance(target, type):
+    if isinstance(target, type):
+        return _with_compiled_calls(target, again)
+    if not callable(target):
         raise UsageError(f"compile takes a function or a module, not {target!r}")
     for name, value, known in (("dynamic", dynamic, (None, True, False)), ("fullgraph", fullgraph, (True, False))):
         if not any(value is k for k in known):
@@ -85,6 +90,16 @@ def compile(
     capture = Capture(Pipeline(backend, chosen, history), options=chosen, fullgraph=fullgraph, dynamic=dynamic)
     call = Compiled(target, RecordingCache(capture, hook.root_code(_entry(target)), history), again)
     return compiled_module(target, call) if isinstance(target, nn.Module) else call
+
+
+def _with_compiled_calls(cls: type, compiled: Callable[[Any], Any]) -> type:
+    """The class itself, its `forward` (of modules) or `__call__` in compiled form."""
+    name = "forward" if issubclass(cls, nn.Module) else "__call__"
+    method = inspect.getattr_static(cls, name, None)
+    if not isinstance(method, types.FunctionType | Compiled):
+        raise UsageError(f"compile takes a function, a module or a class whose instances can be called, not {cls!r}")
+    setattr(cls, name, compiled(method))
+    return cls
 
 
 def explain(f: Any, *args: Any, **kwargs: Any) -> Report:

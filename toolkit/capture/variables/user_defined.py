@@ -105,7 +105,7 @@ class UserObjectVariable(VariableTracker):
 
     def generic_get(self, tx: Interpreter, name: str) -> VariableTracker:
         """As object.__getattribute__."""
-        if name == "__class__":
+        if name == "__class__" and not any(name in vars(base) for base in self.cls.__mro__[:-1]):
             return tx.wrap_constant(self.cls)
         if name == "__dict__" and self.cls.__dictoffset__:
             return InstanceDictVariable(self)
@@ -347,6 +347,8 @@ class UserObjectVariable(VariableTracker):
         method = self.special(tx, "__contains__")
         if method is not None:
             return tx.wrap_constant(tx.truth(tx.call(method, [item])))
+        if self.base is not None and hasattr(self.base.python_type(), "__contains__"):
+            return self.base.contains(tx, item)  # what `__iter__` of the class says is not asked
         if self.special(tx, "__iter__") is None:
             if self.base is not None and hasattr(self.base.python_type(), "__iter__"):
                 return self.base.contains(tx, item)
