@@ -37,6 +37,7 @@ except ImportError:  # torch runs without it; then there are no arrays
 _OF_DATA = frozenset(("item", "tolist", "__int__", "__float__", "__index__", "__bool__", "__complex__", "tobytes", "__str__", "__repr__"))
 _ACTING = frozenset(("tofile", "dump", "dumps", "setflags", "resize", "view", "newbyteorder", "byteswap", "__setstate__", "__array__"))
 _CHANGING = frozenset(("fill", "sort", "partition", "put", "itemset", "__setitem__"))
+MOST_PARTS = 1000  # that an array is gone through by: each is an operation, and numpy is asked about it
 
 
 class ArrayVariable(VariableTracker):
@@ -221,6 +222,8 @@ class ArrayVariable(VariableTracker):
         length = tx.length(self)
         if not length.is_constant():
             tx.break_graph("unsupported-iteration", "an array is iterated whose length varies")
+        if length.constant() > MOST_PARTS:
+            tx.break_graph("too-long", f"the {length.constant()} parts of an array are gone through")
         return [tx.realize(self.get_item(tx, tx.wrap_constant(n))) for n in range(length.constant())]
 
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
