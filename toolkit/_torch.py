@@ -329,9 +329,9 @@ def is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
-def is_batched(tensor: torch.Tensor) -> bool:
-    """Does it stand for the tensors of a batch, of torch.func.vmap or of autograd's `is_grads_batched`?"""
-    return torch._C._functorch.is_batchedtensor(tensor) or torch._C._functorch.is_legacy_batchedtensor(tensor)
+def is_stand_in(tensor: torch.Tensor) -> bool:
+    """Is it a transform's, of torch.func or of autograd's `is_grads_batched`, around a tensor of ours? It has no memory of its own."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._C._functorch.is_legacy_batchedtensor(tensor)
 
 
 def autocast_state(device_type: str) -> tuple[bool, torch.dtype]:

@@ -46,6 +46,20 @@ def test_compiled_code_inside_gradients_of_a_batch():
     assert not [e for e in recorder.events if isinstance(e, InternalFailure)]
 
 
+def test_a_pullback_that_outlives_its_transform():
+    def fn(x):
+        out, pullback = torch.func.vjp(lambda t: t**2, x)
+        fuselab.graph_break()
+        with torch.no_grad():
+            return out, *pullback(torch.ones(2))
+
+    x = torch.tensor([3.0, 4.0], requires_grad=True)
+    with Recorder() as recorder:
+        found = fuselab.compile(fn, backend="eager")(x)
+    torch.testing.assert_close(found, fn(x))
+    assert not [e for e in recorder.events if isinstance(e, InternalFailure)]
+
+
 def given_back(x):
     return AsItIs.apply(x)
 

@@ -20,6 +20,8 @@ def test_creation():
     agrees(
         lambda x: [
             torch.full((2,), 3),
+            torch.scalar_tensor(2),
+            torch.scalar_tensor(True),
             torch.ones_like(x),
             torch.full_like(x, 2.5),
             torch.eye(3, 4),

@@ -11,7 +11,7 @@ import torch
 from ..loops.ir import TensorBox
 from ..loops.ops import Value, ops
 from .build import Builder, expr
-from .promotion import LOW, broadcast, cast, elementwise, floating, full, is_float, is_integer, operand, promoted, scalar_dtype
+from .promotion import LOW, broadcast, cast, elementwise, floating, full, is_float, is_integer, operand, promoted
 from .table import RULES, lowers, overloads
 
 # -- one operand, floats out ------------------------------------------------------------------------------------------
@@ -523,5 +523,5 @@ def view_dtype(b: Builder, x: TensorBox, dtype: torch.dtype) -> TensorBox:
 
 
 @lowers("scalar_tensor.default")
-def scalar_tensor(b: Builder, value: Any, dtype: torch.dtype | None = None, device: Any = None, **other: Any) -> TensorBox:
-    return full(b, (), expr(value), dtype or scalar_dtype(value), b.val.device)
+def scalar_tensor(b: Builder, value: Any, **other: Any) -> TensorBox:
+    return full(b, (), expr(value), b.val.dtype, b.val.device)

@@ -439,8 +439,8 @@ def _input(tx: Interpreter, value: torch.Tensor, kind: type, source: Source) -> 
     from .overriding import FunctionTensorVariable, is_function_tensor, wrap_input
 
     users = is_function_tensor(kind)
-    if _torch.is_batched(value):
-        tx.break_graph("unsupported-object", f"{source.text()} stands for the tensors of a batch")
+    if _torch.is_stand_in(value):
+        tx.break_graph("unsupported-object", f"{source.text()} is a transform's stand-in for a tensor")
     if (kind not in KINDS and not users) or value.layout is not torch.strided or value.is_nested or value.is_quantized:
         tx.break_graph(
             "unsupported-object",
