@@ -341,3 +341,15 @@ def test_a_loop_over_very_many_elements_is_left_to_python_and_what_it_calls_is_n
     captured = Captured(f)
     assert torch.equal(captured(torch.ones(3)), f(torch.ones(3)))
     assert captured.skips[0] == "more than 20 operations on tensors are traced" and captured.graphs
+
+
+def test_an_array_of_many_numbers_is_gone_through_by_numpy():
+    def f(x):
+        total = 0.0
+        array = (x * 2).numpy()
+        for number in array:
+            total += float(number)
+        return x + total, max(array), len([n for n in array if n > 2])
+
+    captured = check(f, torch.arange(3000.0), graphs=None, breaks=None, calls=1)
+    assert "too-long" in captured.breaks and captured.graphs
