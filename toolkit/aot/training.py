@@ -249,13 +249,14 @@ class _Results(torch.autograd.Function):
 
 
 class _Inputs(torch.autograd.Function):
-    """Inputs that the same results lead to. Its result is a token, that there may be a way here."""
+    """Inputs that the same results lead to. Its result is a token, that there may be a way here; where the inputs are, so that the
+    engine's thread and stream are theirs."""
 
     @staticmethod
     def forward(ctx: Any, call: Call, part: Part, group: int, *inputs: Any) -> torch.Tensor:
         ctx.call, ctx.part, ctx.group = call, part, group
         ctx.set_materialize_grads(False)
-        return torch.empty(0, device="cpu")
+        return torch.empty(0, device=inputs[0].device)
 
     @staticmethod
     @_torch.unseen_by_others
