@@ -137,3 +137,13 @@ def test_a_float_that_varies_stands_beside_tensors():
             found, expected = captured(x, f), plain(x, f)
             torch.testing.assert_close(found, expected)
     assert len(captured.graphs) <= 4
+
+
+def test_lists_with_scalars_of_another_length_are_refused_as_in_eager():
+    def fn(x):
+        try:
+            return torch._foreach_addcmul([x, x + 1], [x, x], [x, x], torch.tensor([1.0, 2.0, 3.0]))
+        except RuntimeError as error:
+            return x + 1, str(error)
+
+    assert same(fuselab.compile(fn, backend="eager")(torch.ones(2)), fn(torch.ones(2)))

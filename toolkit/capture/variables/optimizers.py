@@ -40,6 +40,8 @@ def _scaled(quotient: bool, in_place: bool) -> torch_calls.Rule:
         if scalars is None or not _has_tensors(tx, scalars):
             return None
         columns = [tx.unpack(given[name]) for name in ("self", "tensor1", "tensor2", "scalars")]
+        if len({*map(len, columns)}) > 1:
+            return None  # ATen says so
         made = [_one(tx, row, quotient, in_place) for row in zip(*columns, strict=True)]
         return given["self"] if in_place else TupleVariable(made)
 
