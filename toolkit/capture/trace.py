@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .variables.weakrefs import WeakrefVariable
 
 MOST_INSTRUCTIONS = 2_000_000
-MOST_OPERATIONS = 50_000  # of tensors: a loop over single elements, whose compilation would take minutes
+MOST_OPERATIONS = 30_000  # of tensors: a loop over single elements, whose compilation would take minutes
 LONG_WITHOUT_TENSORS = 20_000  # instructions after which a frame that made no node yet is left alone
 LONG_STRETCH = 100_000  # instructions without a new node after which the graph breaks: Python does them a hundred times as fast
 DEEPEST = 120
