@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .. import transforms
 from ..effects import Draw
 from ..operations import PLAIN_FORM
 from ..source import CallSource, DrawSource, Source
@@ -108,6 +109,8 @@ def _drawing(name: str) -> Callable[..., VariableTracker | None]:
 
 
 def _drawn(tx: Interpreter, generator: VariableTracker, name: str, given: list[Any]) -> VariableTracker | None:
+    if transforms.active():
+        tx.break_graph("random-state", f"random.{name}() is called in a transform of torch.func")
     effects, method = tx.effects, getattr(random.Random, name)
     twin = next((d.twin for d in effects.draws if d.generator is generator), None) or _in_state(generator.real().getstate())
     try:
