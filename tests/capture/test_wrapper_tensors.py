@@ -205,3 +205,11 @@ def test_a_gradient_that_holds_other_tensors_reaches_a_compiled_function():
         return parts(x.grad)
 
     torch.testing.assert_close(gradient(fuselab.compile(lambda x: x.sin() * 3, backend="cpp")), gradient(lambda x: x.sin() * 3))
+
+
+def test_a_jagged_tensor_with_rows_of_varying_length_breaks_the_graph():
+    nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)], layout=torch.jagged)
+    with Recorder() as recorder:
+        padded = fuselab.compile(lambda n: (n * 2).to_padded_tensor(0.0), dynamic=True, backend="eager")(nested)
+    assert torch.equal(padded, (nested * 2).to_padded_tensor(0.0))
+    assert not recorder.of(InternalFailure)

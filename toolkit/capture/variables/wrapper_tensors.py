@@ -78,7 +78,7 @@ def _twin(tx: Interpreter, value: Any, source: Source) -> Any:
         parts[name] = part.example
     _assume(tx, value, source)
     with tx.trace.fake, torch.inference_mode(False):
-        made = type(value).__tensor_unflatten__(parts, context, value.shape, value.stride())
+        made = _put_together(tx, value, source, parts, context)
         if value.requires_grad and not made.requires_grad:
             made.requires_grad_()
         if value.requires_grad and not value.is_leaf:
@@ -87,6 +87,14 @@ def _twin(tx: Interpreter, value: Any, source: Source) -> Any:
     if made.is_leaf != value.is_leaf or made.requires_grad != value.requires_grad:
         tx.break_graph("unsupported-object", f"{source.text()} is a {type(value).__name__} with a history")
     return made
+
+
+def _put_together(tx: Interpreter, value: Any, source: Source, parts: dict[str, Any], context: Any) -> Any:
+    """The class says how; a jagged tensor cannot have a row of varying length beside its ragged one."""
+    try:
+        return type(value).__tensor_unflatten__(parts, context, value.shape, value.stride())
+    except Exception as error:
+        tx.break_graph("unsupported-object", f"{source.text()} is a {type(value).__name__}, which cannot be made of fake parts: {error}")
 
 
 def _assume(tx: Interpreter, value: Any, source: Source) -> None:
