@@ -268,7 +268,7 @@ def _default(tx: Interpreter, cls: VariableTracker, function: VariableTracker, k
         return tx.wrap_constant(NotImplemented)
     given = tx.unpack(args) if args is not None else []
     named = {k.constant(): kwargs.get_item(tx, k) for k in kwargs.unpack(tx)} if isinstance(kwargs, DictVariable) else {}
-    last = next(reversed(tx.graph.fx.nodes))
+    last = next(iter(reversed(tx.graph.fx.nodes)))
     with _classes_off(tx):
         result = tx.realize(tx.call(function, given, named))
     if kind in (torch.Tensor, torch.nn.Parameter) or function.real() in get_default_nowrap_functions():
