@@ -15,6 +15,7 @@ from ..loops.ir import TensorBox
 from ..loops.layout import Expr
 from ..loops.ops import Index, Value, ops
 from .build import Builder, exprs
+from .library import or_by_library
 from .pooling import LARGEST_WINDOW
 from .promotion import compute_dtype, is_float
 from .table import lowers
@@ -80,8 +81,9 @@ def _adaptive_max(n: int) -> Callable[..., Any]:
     return rule
 
 
-lowers("adaptive_max_pool2d.default")(_adaptive_max(2))
-lowers("adaptive_max_pool3d.default")(_adaptive_max(3))
+SYMBOLIC = or_by_library("windows of symbolic sizes, or large ones")
+lowers("adaptive_max_pool2d.default")(SYMBOLIC(_adaptive_max(2)))
+lowers("adaptive_max_pool3d.default")(SYMBOLIC(_adaptive_max(3)))
 
 
 def _fractional_max(n: int) -> Callable[..., Any]:
@@ -112,5 +114,5 @@ def _fractional_max(n: int) -> Callable[..., Any]:
     return rule
 
 
-lowers("fractional_max_pool2d.default")(_fractional_max(2))
-lowers("fractional_max_pool3d.default")(_fractional_max(3))
+lowers("fractional_max_pool2d.default")(SYMBOLIC(_fractional_max(2)))
+lowers("fractional_max_pool3d.default")(SYMBOLIC(_fractional_max(3)))

@@ -1,17 +1,16 @@
-"""Upsampling with antialiasing: along each dimension a weighted sum of a window; windows and weights are tables, since sizes are known."""
+"""Upsampling with antialiasing: along each dimension a weighted sum of a window (see `mixing`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-import sympy
 import torch
 
 from ..loops.ir import TensorBox
-from ..loops.ops import Index, Value, ops
 from .build import Builder, exprs
+from .mixing import SYMBOLIC, Taps, along, upsampled
 from .promotion import cast, compute_dtype, is_float
 from .table import lowers
 
@@ -47,24 +46,11 @@ def windows(source: int, target: int, scale: float, kind: str, dtype: torch.dtyp
     return first, count, weights / torch.where(total == 0, 1, total)
 
 
-def _along(b: Builder, x: TensorBox, dim: int, target: int, scale: float, kind: str) -> TensorBox:
-    """`x` resampled in one dimension."""
-    source = int(x.size[dim])
-    tables = windows(source, target, scale, kind, x.dtype)
-    first, count, weight = (b.constant(t, name).loader() for t, name in zip(tables, ("first", "count", "weights"), strict=True))
-    b.realize(x)
-    load, length = x.loader(), sympy.Integer(tables[2].shape[1])
-
-    def inner(index: Index, rindex: Index) -> Value:
-        i, j = index[dim], rindex[0]
-        at = ops.minimum(ops.add(first((i,)), ops.index_expr(j, torch.int64)), ops.constant(source - 1, torch.int64))
-        place = ops.indirect_indexing(at, x.size[dim], False)
-        part = ops.mul(load((*index[:dim], place, *index[dim + 1 :])), weight((i, j)))
-        inside = ops.lt(ops.index_expr(j, torch.int64), count((i,)))
-        return ops.where(inside, part, ops.constant(0, x.dtype))  # an infinity past the window counts for nothing
-
-    size = (*x.size[:dim], sympy.Integer(target), *x.size[dim + 1 :])
-    return b.reduction("sum", inner, size, (length,), x.dtype, x.dtype, (x,))
+def _windows(n: int, m: int, align: bool, factor: float | None, dtype: torch.dtype, kind: str) -> Taps:
+    """The same for `mixing`: the sources of each target."""
+    first, count, weights = windows(n, m, _scale(n, m, align, factor), kind, dtype)
+    steps = torch.arange(weights.shape[1])
+    return torch.where(steps < count[:, None], first[:, None] + steps, -1), weights
 
 
 def _upsample(kind: str) -> Callable[..., Any]:
@@ -78,7 +64,8 @@ def _upsample(kind: str) -> Callable[..., Any]:
         for dim, target, factor in ((3, wanted[1], given[1]), (2, wanted[0], given[0])):
             source = int(x.size[dim])
             if int(target) != source or kind != "bilinear":
-                result = _along(b, result, dim, int(target), _scale(source, int(target), align_corners, factor), kind)
+                step = _scale(source, int(target), align_corners, factor)
+                result = along(b, result, dim, windows(source, int(target), step, kind, result.dtype))
         return cast(b, result, x.dtype)
 
     return rule
@@ -91,5 +78,6 @@ def _scale(source: int, target: int, align_corners: bool, factor: float | None) 
     return 1 / factor if factor else source / target
 
 
-lowers("_upsample_bilinear2d_aa.default")(_upsample("bilinear"))
-lowers("_upsample_bicubic2d_aa.default")(_upsample("bicubic"))
+for _kind in FILTERS:
+    lowers(f"_upsample_{_kind}2d_aa.default")(SYMBOLIC(_upsample(_kind)))
+    lowers(f"_upsample_{_kind}2d_aa_backward.default")(SYMBOLIC(upsampled(partial(_windows, kind=_kind), 2, True)))

@@ -9,6 +9,7 @@ from . import (
     indexing,
     joining,
     library,
+    mixing,
     normalisation,
     pointwise,
     pooling,
@@ -24,5 +25,5 @@ from . import (
 
 FAMILIES = (
     *(pointwise, activation, special, view, restride, joining, reduction, indexing, searching, creation),
-    *(pooling, unpooling, adaptive, resampling, antialias, normalisation, library, products, convolution),
+    *(pooling, unpooling, adaptive, resampling, antialias, mixing, normalisation, library, products, convolution),
 )

@@ -6,14 +6,14 @@ event."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from .build import Builder
 from .fallback import call
-from .table import RULES, overloads
+from .table import RULES, Rule, overloads
 
 aten = torch.ops.aten
 
@@ -85,6 +85,21 @@ def library(b: Builder, op: Any, args: Sequence[Any], kwargs: dict[str, Any], re
     out = out_form(op) if b.knows_sizes(b.val) else None
     given = kwargs if out is None else {k: v for k, v in kwargs.items() if k not in PLACE}
     return call(b, op, args, given, b.node, reason, out)
+
+
+def or_by_library(reason: str) -> Callable[[Rule], Rule]:
+    """The rule, and where it declines the library's kernel, by design."""
+
+    def wrap(rule: Rule) -> Rule:
+        @functools.wraps(rule)
+        def ruled(b: Builder, *args: Any, **kwargs: Any) -> Any:
+            result = rule(b, *args, **kwargs)
+            assert b.node is not None
+            return library(b, b.node.target, args, kwargs, reason) if result is NotImplemented else result
+
+        return ruled
+
+    return wrap
 
 
 def _by_library(op: Any, reason: str) -> Any:

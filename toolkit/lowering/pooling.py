@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from itertools import product as cartesian
@@ -15,6 +16,7 @@ from ..loops.ir import TensorBox
 from ..loops.layout import ONE, ZERO, Expr
 from ..loops.ops import Index, Value, ops
 from .build import Builder, exprs
+from .library import or_by_library
 from .promotion import cast, compute_dtype, is_float
 from .table import lowers
 from .view import guarded
@@ -156,11 +158,13 @@ def _with_indices(n: int) -> Callable[..., Any]:
     return rule
 
 
-lowers("max_pool2d_with_indices.default")(_with_indices(2))
-lowers("max_pool3d_with_indices.default")(_with_indices(3))
+LARGE = or_by_library("large windows")
+lowers("max_pool2d_with_indices.default")(LARGE(_with_indices(2)))
+lowers("max_pool3d_with_indices.default")(LARGE(_with_indices(3)))
 
 
 @lowers("max_pool2d.default")
+@LARGE
 def max_pool2d(
     b: Builder, x: TensorBox, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Any:
@@ -222,15 +226,15 @@ def _avg(n: int) -> Callable[..., Any]:
 
 
 for _n in (1, 2, 3):
-    lowers(f"avg_pool{_n}d.default")(_avg(_n))
+    lowers(f"avg_pool{_n}d.default")(LARGE(_avg(_n)))
 
 
 def _adaptive_avg(n: int) -> Callable[..., Any]:
     def rule(b: Builder, x: TensorBox, output: Sequence[Any]) -> Any:
         sizes, wanted = x.size[-n:], exprs(output)
-        if any(s.free_symbols or w.free_symbols or w == 0 or s == 0 for s, w in zip(sizes, wanted, strict=True)):
+        if any(w == 0 or s == 0 for s, w in zip(sizes, wanted, strict=True)) or not is_float(x.dtype):
             return NotImplemented
-        if all(s % w == 0 for s, w in zip(sizes, wanted, strict=True)):
+        if not any(e.free_symbols for e in (*sizes, *wanted)) and all(s % w == 0 for s, w in zip(sizes, wanted, strict=True)):
             kernel = [int(s // w) for s, w in zip(sizes, wanted, strict=True)]
             return _avg_pool(b, x, kernel, kernel, 0, True, None, n)
         return _uneven_avg(b, x, n, sizes, wanted)
@@ -238,32 +242,49 @@ def _adaptive_avg(n: int) -> Callable[..., Any]:
     return rule
 
 
-lowers("_adaptive_avg_pool2d.default")(_adaptive_avg(2))
-lowers("_adaptive_avg_pool3d.default")(_adaptive_avg(3))
+lowers("_adaptive_avg_pool2d.default")(LARGE(_adaptive_avg(2)))
+lowers("_adaptive_avg_pool3d.default")(LARGE(_adaptive_avg(3)))
+
+
+def _longest(s: Expr, w: Expr) -> Expr:
+    """No window of adaptive pooling is longer."""
+    if s.free_symbols or w.free_symbols:
+        return floordiv(s + w - 1, w) + 1
+    return sympy.Integer(max(int(-(-(i + 1) * s // w) - i * s // w) for i in range(int(w))))
 
 
 def _uneven_avg(b: Builder, x: TensorBox, n: int, sizes: Sequence[Expr], wanted: Sequence[Expr]) -> Any:
     """Output i averages [i s // w, ceil((i + 1) s / w)): the longest such window, cut where this one ends."""
-    longest = [max(int(-(-(i + 1) * s // w) - i * s // w) for i in range(int(w))) for s, w in zip(sizes, wanted, strict=True)]
-    if math.prod(longest) > LARGEST_WINDOW or not is_float(x.dtype):
+    longest = [_longest(s, w) for s, w in zip(sizes, wanted, strict=True)]
+    symbolic = any(k.free_symbols for k in longest)
+    if not symbolic and math.prod(longest) > LARGEST_WINDOW:
         return NotImplemented
     dtype, skip = compute_dtype(x.dtype), len(x.size) - n
     b.realize(x)
     load = cast(b, x, dtype).loader()
     size = (*x.size[:skip], *wanted)
 
-    def inner(index: Index) -> Value:
+    def window(index: Index) -> tuple[list[Expr], list[Expr]]:
         starts = [floordiv(i * s, w) for i, s, w in zip(index[skip:], sizes, wanted, strict=True)]
         ends = [floordiv((i + 1) * s + w - 1, w) for i, s, w in zip(index[skip:], sizes, wanted, strict=True)]
-        lengths = [e - s for s, e in zip(starts, ends, strict=True)]
-        total = None
-        for offset in cartesian(*[range(k) for k in longest]):
-            at = (*index[:skip], *[s + o for s, o in zip(starts, offset, strict=True)])
-            value = guarded(tuple(map(sympy.Integer, offset)), lengths, range(n), lambda at=at: load(at), 0.0)
-            total = value if total is None else ops.add(total, value)
-        count = ops.constant(1, dtype)
-        for length in lengths:
-            count = ops.mul(count, ops.index_expr(length, dtype))
-        return ops.truediv(total, count)
+        return starts, [e - s for s, e in zip(starts, ends, strict=True)]
 
-    return cast(b, b.pointwise(inner, size, dtype, (x,), work=2 * math.prod(longest), heavy=True), x.dtype)
+    def element(index: Index, offset: Index) -> Value:
+        starts, lengths = window(index)
+        at = (*index[:skip], *[s + o for s, o in zip(starts, offset, strict=True)])
+        return guarded(offset, lengths, range(n), lambda: load(at), 0.0)
+
+    def total(index: Index) -> Value:
+        parts = [element(index, tuple(map(sympy.Integer, o))) for o in cartesian(*[range(int(k)) for k in longest])]
+        return functools.reduce(ops.add, parts)
+
+    summed = b.reduction("sum", element, size, longest, dtype, dtype, (x,)).loader() if symbolic else total
+
+    def mean(index: Index) -> Value:
+        count = ops.constant(1, dtype)
+        for length in window(index)[1]:
+            count = ops.mul(count, ops.index_expr(length, dtype))
+        return ops.truediv(summed(index), count)
+
+    work = 2 if symbolic else 2 * math.prod(longest)
+    return cast(b, b.pointwise(mean, size, dtype, (x,), heavy=True, work=int(work)), x.dtype)

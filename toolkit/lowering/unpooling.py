@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product as cartesian
 from typing import Any
 
@@ -16,6 +17,8 @@ from ..loops.ir import TensorBox
 from ..loops.layout import Expr
 from ..loops.ops import Index, Value, ops
 from .build import Builder, exprs
+from .library import or_by_library
+from .mixing import SYMBOLIC, adaptive_means, nearest, upsampled
 from .pooling import Window, divisor_of, spread
 from .promotion import cast, compute_dtype, is_float
 from .table import lowers
@@ -92,8 +95,9 @@ def _max_backward(n: int) -> Callable[..., Any]:
     return rule
 
 
-lowers("max_pool2d_with_indices_backward.default")(_max_backward(2))
-lowers("max_pool3d_with_indices_backward.default")(_max_backward(3))
+PLACES, LARGE = or_by_library("sums at the places of maxima, plane by plane"), or_by_library("large windows")
+lowers("max_pool2d_with_indices_backward.default")(PLACES(_max_backward(2)))
+lowers("max_pool3d_with_indices_backward.default")(PLACES(_max_backward(3)))
 
 
 def _avg_backward(n: int) -> Callable[..., Any]:
@@ -129,35 +133,42 @@ def _avg_backward(n: int) -> Callable[..., Any]:
     return rule
 
 
-lowers("avg_pool2d_backward.default")(_avg_backward(2))
-lowers("avg_pool3d_backward.default")(_avg_backward(3))
+lowers("avg_pool2d_backward.default")(LARGE(_avg_backward(2)))
+lowers("avg_pool3d_backward.default")(LARGE(_avg_backward(3)))
 
 
 def _adaptive_avg_backward(n: int) -> Callable[..., Any]:
     def rule(b: Builder, grad: TensorBox, x: TensorBox) -> Any:
         pairs = list(zip(x.size[-n:], grad.size[-n:], strict=True))
-        if any(s.free_symbols or w.free_symbols or w == 0 or s % w for s, w in pairs):
+        if any(s.free_symbols or w.free_symbols or w == 0 for s, w in pairs):
             return NotImplemented
+        if any(s % w for s, w in pairs):
+            return adaptive_means(n)(b, grad, x)
         kernel = [int(s // w) for s, w in pairs]
         return _avg_backward(n)(b, grad, x, kernel, kernel, 0, False, True, None)
 
     return rule
 
 
-lowers("_adaptive_avg_pool2d_backward.default")(_adaptive_avg_backward(2))
-lowers("_adaptive_avg_pool3d_backward.default")(_adaptive_avg_backward(3))
+lowers("_adaptive_avg_pool2d_backward.default")(SYMBOLIC(_adaptive_avg_backward(2)))
+lowers("_adaptive_avg_pool3d_backward.default")(SYMBOLIC(_adaptive_avg_backward(3)))
 
 
-def _nearest_backward(n: int) -> Callable[..., Any]:
+def _nearest_backward(n: int, exact: bool) -> Callable[..., Any]:
+    by_tables = upsampled(partial(nearest, exact=exact), n, False)
+
     def rule(b: Builder, grad: TensorBox, output: Sequence[Any], size: Sequence[Any], *scales: float | None) -> Any:
         """By whole factors: the sum of an element's copies."""
+        if 0 in grad.size:
+            return NotImplemented
+        whole = size
         size, skip, dtype = exprs(size), len(grad.size) - n, compute_dtype(grad.dtype)
         pairs = list(zip(exprs(output), size[skip:], (*scales, *[None] * n), strict=False))
         if any(t.free_symbols or s.free_symbols or s == 0 or t % s or (f is not None and f != t // s) for t, s, f in pairs):
-            return NotImplemented
+            return by_tables(b, grad, output, whole, *scales)
         factors = [int(t // s) for t, s, _ in pairs]
         if math.prod(factors) > MOST_WINDOWS or not is_float(grad.dtype):
-            return NotImplemented
+            return by_tables(b, grad, output, whole, *scales)
         b.realize(grad)
         load = grad.loader()
 
@@ -174,4 +185,5 @@ def _nearest_backward(n: int) -> Callable[..., Any]:
 
 
 for _n in (1, 2, 3):
-    lowers(f"upsample_nearest{_n}d_backward.default", f"_upsample_nearest_exact{_n}d_backward.default")(_nearest_backward(_n))
+    lowers(f"upsample_nearest{_n}d_backward.default")(SYMBOLIC(_nearest_backward(_n, False)))
+    lowers(f"_upsample_nearest_exact{_n}d_backward.default")(SYMBOLIC(_nearest_backward(_n, True)))
