@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import copy
 import functools
 import itertools
+import os
 import sys
 import types
 import typing
@@ -465,3 +467,17 @@ def test_a_property_asks_its_function_when_the_program_asks_it():
             return x + 2, str(e)
 
     assert Captured(f)(torch.ones(2))[1] == "asked" and asked == ["abstract"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="copy.replace is new")
+def test_a_struct_sequence_is_replaced_or_refused_as_it_does_it_itself():
+    stat, ended = os.stat_result(range(os.stat_result.n_sequence_fields)), os.terminal_size((80, 24))
+
+    def f(x, sequence, **changes):
+        try:
+            return x + 1, copy.replace(sequence, **changes)
+        except TypeError as e:
+            return x + 2, str(e)
+
+    for sequence, changes in ((stat, {}), (stat, {"st_mode": 1}), (ended, {"lines": 9}), (ended, {"rows": 9})):
+        assert Captured(f)(torch.ones(2), sequence, **changes)[1] == f(torch.ones(2), sequence, **changes)[1]

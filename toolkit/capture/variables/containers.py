@@ -449,6 +449,8 @@ class TupleVariable(SequenceVariable):
         return made
 
     def method_replace(self, tx: Interpreter, **changes: VariableTracker) -> VariableTracker:
+        if getattr(self.kind, "n_fields", len(self.items)) != len(self.items) or not {*changes} <= {*self.fields()}:
+            return tx.break_graph("unsupported-call", f"{self.kind.__name__} is replaced by what is not the elements of its sequence")
         return TupleVariable([changes.get(n, v) for n, v in zip(self.fields(), self.items, strict=True)], self.kind)
 
     def method_numel(self, tx: Interpreter) -> VariableTracker:
