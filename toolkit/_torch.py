@@ -454,8 +454,15 @@ def dual_level_open() -> bool:
 
 def close_transforms() -> None:
     """Close the levels of torch.func that a trace which ended early left open; there are none when a trace begins."""
-    if transform_active():
-        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(0)
+    functorch = torch._C._functorch
+    close = {
+        functorch.TransformType.Grad: functorch._grad_decrement_nesting,
+        functorch.TransformType.Jvp: functorch._jvp_decrement_nesting,
+        functorch.TransformType.Vmap: functorch._vmap_decrement_nesting,
+        functorch.TransformType.Functionalize: functorch._func_decrement_nesting,
+    }
+    while (level := functorch.peek_interpreter_stack()) is not None:  # one by one: the function that closes all of them fails in 2.11
+        close[level.key()]()
     if dual_level_open():
         torch._C._exit_dual_level(0)
         torch._C._set_fwd_grad_enabled(True)
