@@ -20,7 +20,7 @@ from ..errors import CannotTrace
 # i: signed integers, u: uint8, w: wider unsigned ones, b: bool, c: complex, f: floats, h: float16; B: bool anywhere; m: of several dtypes.
 # ATen's names; no overload: all but out=.
 _ROWS = {
-    "b": "_trilinear abs addcmul argmax argmin ceil dot floor mv mvlgamma reflection_pad1d relu round trace trunc vdot",
+    "b": "_trilinear abs addcmul argmax argmin ceil dot floor index_reduce mv mvlgamma reflection_pad1d relu round trace trunc vdot",
     "B": "sub rsub",
     "bc": "threshold",
     "c": """_batch_norm_with_update _batch_norm_with_update_functional _native_batch_norm_legit _native_batch_norm_legit_functional
