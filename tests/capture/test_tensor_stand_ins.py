@@ -60,6 +60,31 @@ def test_a_pullback_that_outlives_its_transform():
     assert not [e for e in recorder.events if isinstance(e, InternalFailure)]
 
 
+class Counts:
+    """Hooks with a state, so that each breaks the graph."""
+
+    def __init__(self):
+        self.seen = []
+
+    def refuse(self, grad):
+        raise ValueError
+
+    def run(self):
+        base = torch.tensor([1.0], requires_grad=True).clone()
+        view, other = base[:], base[:]
+        view.register_hook(self.refuse)
+        other.register_hook(self.refuse)
+        view.mul_(2)
+        other.grad_fn  # noqa: B018 (makes it anew)
+        other.register_hook(lambda g: self.seen.append(g.clone()))
+        (view + other).sum().backward()
+        return self.seen
+
+
+def test_hooks_on_views_before_and_after_a_change_in_place():
+    assert fuselab.compile(Counts.run, backend="eager")(Counts()) == Counts().run() == [torch.tensor([1.0])]
+
+
 def given_back(x):
     return AsItIs.apply(x)
 

@@ -92,7 +92,8 @@ def register(tx: Interpreter, tensor: TensorVariable, method: str, hook: Variabl
     if not tensor.example.requires_grad:
         return None
     if tensor.source is not None:
-        if any(given.written for given in tx.graph.inputs if given.node is tensor.node):  # then it is another tensor to autograd
+        written = any(given.written for given in tx.graph.inputs if given.node is tensor.node)  # then it is another tensor to autograd
+        if written or not tensor.value.is_leaf:  # or may become one before the hook would be registered: by a change in place
             return None
         return _note(tx, HandleVariable(tensor, method, hook, tx.trace.step))
     function = stateless_function(tx, hook, "a hook on a tensor") if method == "register_hook" else None

@@ -192,6 +192,8 @@ class TensorVariable(VariableTracker):
                 return ConstantVariable(None)
         if name == "grad_fn" and self.example.grad_fn is None:
             return ConstantVariable(None)
+        if name == "grad_fn" and self.example._is_view() and self.example._version:
+            tx.break_graph("backward", "grad_fn of a view is read after a change in place, which makes it anew")
         if name == "grad_fn" and self.value is None:
             return GradientFunctionVariable(self)
         return tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is read")
