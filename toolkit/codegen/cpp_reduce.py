@@ -89,7 +89,7 @@ class CppReductions(CppNest):
         self._finish()
 
     def fetch_next(self, first: str, count: str) -> None:
-        """Fetch of the next row this loop's part (each of the loops over r fetches one), while it works on `count` elements from `first`."""
+        """Fetch this loop's part of the next row (each loop over r has one), while it works on `count` elements from `first`."""
         stages = sorted({s for s in self.group.stages.values() if s % 2})
         if self.ahead and self.final:
             self.fetch_row(first, count, (stages.index(self.stage), len(stages)))
