@@ -481,3 +481,22 @@ def test_a_struct_sequence_is_replaced_or_refused_as_it_does_it_itself():
 
     for sequence, changes in ((stat, {}), (stat, {"st_mode": 1}), (ended, {"lines": 9}), (ended, {"rows": 9})):
         assert Captured(f)(torch.ones(2), sequence, **changes)[1] == f(torch.ones(2), sequence, **changes)[1]
+
+
+def test_notes_of_an_exception_may_be_something_else():
+    class Text(str):
+        pass
+
+    def f(x):
+        error, said = ValueError(1), []
+        error.add_note(Text("a"))
+        for note, notes in (("b", None), (2, None), ("c", 42), ("d", [])):
+            if notes is not None:
+                error.__notes__ = notes
+            try:
+                error.add_note(note)
+            except TypeError as e:
+                said.append(str(e))
+        return x + 1, said, error.__notes__
+
+    assert Captured(f)(torch.ones(2))[1:] == f(torch.ones(2))[1:]

@@ -189,9 +189,11 @@ class ExceptionVariable(VariableTracker):
     def _add_note(self, tx: Interpreter, note: VariableTracker) -> VariableTracker:
         from .containers import ListVariable
 
-        if note.python_type() is not str:
+        if not issubclass(note.python_type(), str):
             tx.raise_error(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
         notes = tx.realize(self.attrs["__notes__"]) if "__notes__" in self.attrs else ListVariable([])
+        if not issubclass(notes.python_type(), list):
+            tx.raise_error(TypeError, "Cannot add note: __notes__ is not a list")
         self.set_attr(tx, "__notes__", notes)
         return notes.call_method(tx, "append", [note], {})
 
