@@ -191,9 +191,11 @@ class CppReductions(CppNest):
         around = self.out = Writer()
         v, (first, end) = self.r()[-1][0], self.row_bounds
         self._declare(around, "_lanes")
-        with around.block(self._row_loop(v, first, end)):
-            if self._by_turns():
-                start, count = ("", end) if first == "0" else (f"{first} + ", f"{end} - {first}")
+        turns = hint(self.r()[-1][1], self.hints) >= IN_TURNS  # so long a row is read at several places at once
+        start, count = ("", end) if first == "0" else (f"{first} + ", f"{end} - {first}")
+        at, begin, limit = (f"{v}t", "0", count) if turns else (f"{v}l", first, end)
+        with around.block(f"for (int64_t {at} = {begin}; {at} < {limit}; {at} += {ROW_LANES})"):
+            if turns:
                 around.line(f"const int64_t {v}l = {start}by_turns({v}t, {count});")
             whole = first == "0" and end.isdigit() and int(end) % ROW_LANES == 0
             stop = f"{v}l + {ROW_LANES}" if whole else f"long_min({v}l + {ROW_LANES}, {end})"
@@ -202,15 +204,6 @@ class CppReductions(CppNest):
             around.include(nest)
         self._combine(around, "_lanes", outer)
         return around
-
-    def _row_loop(self, v: sympy.Symbol, first: str, end: str) -> str:
-        if not self._by_turns():
-            return f"for (int64_t {v}l = {first}; {v}l < {end}; {v}l += {ROW_LANES})"
-        return f"for (int64_t {v}t = 0; {v}t < {end if first == '0' else f'{end} - {first}'}; {v}t += {ROW_LANES})"
-
-    def _by_turns(self) -> bool:
-        """A row in memory that is long enough to be read at several places by turns."""
-        return hint(self.r()[-1][1], self.hints) >= IN_TURNS
 
     def _by_blocks(self, nest: Writer, outer: str) -> Writer:
         around = Writer()
