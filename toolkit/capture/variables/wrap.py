@@ -31,7 +31,7 @@ Handler = Callable[["Interpreter", object, "Source"], VariableTracker | None]
 @functools.cache
 def handlers() -> tuple[Handler, ...]:
     """In the order in which they are asked. (Here and not above: trackers import this module.)"""
-    from ..torch_calls import wrap_torch
+    from ..torch_calls import wrap_torch  # noqa: I001  as a paragraph
     from . import (  # noqa: F401  their rules
         arrays, attention, autograd, builtins, classes, compiled, constant, constructors, containers, context_variables, contexts,
         deques, dicts, drawn, exceptions, existing, existing_iterators, functions, functorch, getters, held, hooks, identity, lazy,
