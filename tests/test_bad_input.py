@@ -75,7 +75,7 @@ def test_a_wrong_mode_in_the_environment_is_named():
 
 
 def test_what_cannot_be_called_cannot_be_compiled():
-    with pytest.raises(UsageError, match="takes a function or a module, not 3"):
+    with pytest.raises(UsageError, match="takes a function, a module or a class whose instances can be called, not 3"):
         fuselab.compile(3)
 
 

@@ -82,7 +82,7 @@ def compile(
     if isinstance(target, type):
         return _with_compiled_calls(target, again)
     if not callable(target):
-        raise UsageError(f"compile takes a function or a module, not {target!r}")
+        raise UsageError(TAKES.format(target))
     for name, value, known in (("dynamic", dynamic, (None, True, False)), ("fullgraph", fullgraph, (True, False))):
         if not any(value is k for k in known):
             raise UsageError(f"{name} is {' or '.join(map(str, known))}, not {value!r}")
@@ -92,12 +92,15 @@ def compile(
     return compiled_module(target, call) if isinstance(target, nn.Module) else call
 
 
+TAKES = "compile takes a function, a module or a class whose instances can be called, not {!r}"
+
+
 def _with_compiled_calls(cls: type, compiled: Callable[[Any], Any]) -> type:
     """The class itself, its `forward` (of modules) or `__call__` in compiled form."""
     name = "forward" if issubclass(cls, nn.Module) else "__call__"
     method = inspect.getattr_static(cls, name, None)
     if not isinstance(method, types.FunctionType | Compiled):
-        raise UsageError(f"compile takes a function, a module or a class whose instances can be called, not {cls!r}")
+        raise UsageError(TAKES.format(cls))
     setattr(cls, name, compiled(method))
     return cls
 
