@@ -41,7 +41,7 @@ def compiled(variant: str, fn: Any, options: dict[str, Any]) -> Any:
     if variant == "eager":
         return fn
     if variant == "torch.compile":
-        return torch.compile(fn)
+        return torch.compile(fn, dynamic=options.get("dynamic"))
     import fuselab
 
     return fuselab.compile(fn, **options)
@@ -237,7 +237,7 @@ def parsed() -> argparse.Namespace:
     p.add_argument("--models", action="store_true", help="the whole models of tests/bench/models.py instead")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--json", default="", help="write every figure here")
-    p.add_argument("--options", default="{}", help="JSON of keyword arguments for fuselab.compile")
+    p.add_argument("--options", default="{}", help="JSON of keyword arguments for fuselab.compile; dynamic is given to the peer too")
     p.add_argument("--variant", default="", help=argparse.SUPPRESS)
     p.add_argument("--one", default="", help=argparse.SUPPRESS)
     return p.parse_args()
