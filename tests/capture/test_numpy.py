@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import fuselab
+from fuselab.toolkit.events import InternalFailure, Recorder
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 A = np.linspace(-1, 3, 12, dtype=np.float32).reshape(3, 4)
@@ -221,6 +222,15 @@ def test_a_tensor_that_requires_gradients_gives_no_array():
 
     with_arrays(lambda x: fn((x * 2).requires_grad_()), X)
     with_arrays(lambda x: (x * 2).requires_grad_().numpy(force=True), X)
+
+
+def test_an_array_of_a_dtype_that_was_registered_with_numpy_breaks():
+    core = pytest.importorskip("numpy._core._multiarray_umath")
+    a = np.array([1.0, 2.0]).astype(core._get_sfloat_dtype()(1.0))  # from_numpy raises a ValueError, no TypeError
+
+    with Recorder() as recorder:
+        with_arrays(lambda x: (x + 1, a[1], a.shape), X)
+    assert not [e for e in recorder.events if isinstance(e, InternalFailure)]
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "cpp"])

@@ -46,6 +46,24 @@ def test_a_call_that_does_not_fit_raises_pythons_message(name):
     check(caught, X)
 
 
+def test_defaults_that_are_more_than_the_parameters_count_from_the_end():
+    def only_more(*args, key=None):
+        return args, key
+
+    def one(a, /, b):
+        return a, b
+
+    only_more.__defaults__, one.__defaults__ = (1, 2), (7, 8, 9)
+
+    def f(x):
+        try:
+            one(1, 2, 3)
+        except TypeError as error:
+            return x + 1, only_more(3), only_more(), one(), one(5), one(b=6), str(error)
+
+    check(f, X)
+
+
 def test_closures_share_their_cells():
     def counter():
         count = 0

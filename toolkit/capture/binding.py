@@ -87,9 +87,10 @@ def _refuse_keywords(tx: Interpreter, parameters: Parameters, extra: Kwargs) -> 
 
 def _fill_defaults(tx: Interpreter, parameters: Parameters, bound: dict[str, VariableTracker]) -> None:
     names, defaults = parameters.positional, parameters.defaults
-    first = len(names) - len(defaults)
-    _require(tx, parameters.name, [n for n in names[:first] if n not in bound], "positional")
-    for name, default in zip(names[first:], defaults, strict=True):
+    optional = min(len(names), len(defaults))  # `f.__defaults__ = ...` may be longer than the parameters: the last ones count
+    required, filled = names[: len(names) - optional], names[len(names) - optional :]
+    _require(tx, parameters.name, [n for n in required if n not in bound], "positional")
+    for name, default in zip(filled, defaults[len(defaults) - optional :], strict=True):
         bound.setdefault(name, default)
     for name in parameters.keyword_only:
         if name not in bound and name in parameters.kwdefaults:

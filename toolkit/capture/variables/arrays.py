@@ -380,7 +380,7 @@ def wrap_array(tx: Interpreter, value: object, source: Source) -> VariableTracke
         tx.break_graph("numpy", f"{source.text()} is an array of a layout that tensors do not have")
     try:
         tensor = tx.wrap(torch.from_numpy(value), CallSource(source, torch.from_numpy, "torch.from_numpy"))
-    except TypeError:
+    except (TypeError, ValueError):  # the latter for dtypes that others have registered with numpy
         tx.break_graph("numpy", f"{source.text()} is an array of {value.dtype}")
     assert isinstance(tensor, TensorVariable)
     tx.trace.guard(GuardKind.CALLABLE, source, _WRITEABLE)
