@@ -201,3 +201,29 @@ def test_a_number_computed_from_integers_is_the_one_that_python_computes():
     for epoch in (2, 3, 7, 29, 103):
         assert torch.equal(captured(x, epoch), fn(x, epoch))
     assert captured.of(DimensionMadeDynamic) and len(captured.graphs) == 4  # 3 and 103 are the same place in their hundred
+
+
+class Heads(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads, self.widths = 4, (8, 32)
+        self.linear = torch.nn.Linear(32, 32)
+
+    def forward(self, x, n):
+        width = x.shape[-1] // self.heads
+        return self.linear(x).view(-1, self.heads, self.widths[0]) / width**0.5 * n
+
+
+def test_numbers_that_a_module_keeps_are_constants_and_what_follows_from_known_sizes_is_written_as_a_number():
+    module = Heads()
+    captured = Captured(module, dynamic=True)
+    for rows, n in ((3, 5), (7, 6)):
+        x = torch.randn(rows, 32)
+        assert torch.equal(captured(x, n), module(x, n))
+    (graph,) = captured.graphs
+    assert [n.args[1:] for n in graph.graph.nodes if n.target == "view"] == [(-1, 4, 8)]
+    assert [n.args[1] for n in graph.graph.nodes if "truediv" in n.name] == [8**0.5]
+    module.heads, module.widths = 8, (4, 32)
+    assert torch.equal(captured(x, n), module(x, n))
+    module.heads, module.widths = 2, (16, 32)
+    assert torch.equal(captured(x, n), module(x, n))

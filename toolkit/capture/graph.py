@@ -237,6 +237,8 @@ class GraphBuilder:
     def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
         """Close the graph over `outputs`; unread sizes and tuple parts go away, unread inputs too."""
         self.fx.output(tuple(outputs))
+        for node in list(self.fx.nodes):
+            _write_number(node)
         for node in reversed(list(self.fx.nodes)):
             if (not node.users and node.meta.get("pure")) or _is_unread_item(node):
                 self.fx.erase_node(node)
@@ -257,6 +259,19 @@ POSITIONED = frozenset(("as_strided", "as_strided_copy", "as_strided_scatter", "
     torch.as_strided_copy,
     torch.as_strided_scatter,
 }
+
+
+def _write_number(node: torch.fx.Node) -> None:
+    """A size that guards have made a number, and what is computed from such numbers alone, is written as a number."""
+    symbol = node.meta.get("example_value")
+    if isinstance(symbol, torch.SymInt) and shapes.expr(symbol).is_number:
+        number = shapes.hint(symbol)
+    elif isinstance(symbol, torch.SymFloat) and node.op == "call_function" and not node.all_input_nodes and not node.kwargs:
+        number = node.target(*node.args)  # type: ignore[operator]
+    else:
+        return
+    for user in [u for u in node.users if u.op != "output"]:
+        user.args, user.kwargs = torch.fx.map_arg((user.args, user.kwargs), lambda n: number if n is node else n)
 
 
 def is_held_by_module(source: Source, value: Any) -> bool:

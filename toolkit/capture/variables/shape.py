@@ -12,6 +12,7 @@ from ... import shapes
 from ...events import DimensionMadeDynamic, emit
 from ..guards import GuardKind
 from ..operations import PLAIN_FORM
+from ..source import DictAttrSource, MethodSelfSource, ModuleTableSource, Root, TupleItemSource
 from .base import Args, Kwargs, VariableTracker
 from .constant import ConstantVariable
 
@@ -24,6 +25,8 @@ _COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operat
 
 
 _PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+
+_QUIET = (Root, DictAttrSource, ModuleTableSource, TupleItemSource, MethodSelfSource)  # reading these runs no code of the user's
 
 LARGEST = 2**62  # symbols are 64-bit integers
 
@@ -120,15 +123,31 @@ def _within_symbols(op: Callable[..., Any], operands: tuple[VariableTracker, ...
         return False
 
 
+def is_setting(source: Source, frame: Any) -> bool:
+    """Is the number kept by a module, in what it holds too (heads, widths)? Read without running code of the user's."""
+    chain: list[Source] = []
+    while (base := source.base) is not None:
+        chain.append(source := base)
+    value = frame
+    for part in reversed(chain):
+        if not isinstance(part, _QUIET):
+            return False
+        value = part.get(value)
+        if issubclass(type(value), torch.nn.Module):
+            return True
+    return False
+
+
 def integer_input(tx: Interpreter, value: int, source: Source) -> VariableTracker | None:
-    """A symbol for an int argument that varied between compilations (or any, with dynamic=True); None: it stays a constant."""
+    """A symbol for an int that varied between compilations (or any but a module's, with dynamic=True); None: it stays a constant."""
     trace = tx.trace
     if source in trace.numbers:
         return trace.numbers[source]
     text = source.text()
     varies = trace.record.history.varies(text, value)
-    wanted = trace.dynamic is True or (trace.dynamic is None and varies)
-    if not wanted or value in (0, 1) or abs(value) >= LARGEST or text in trace.record.specialised:
+    if not varies and (trace.dynamic is not True or is_setting(source, trace.frame)) or trace.dynamic is False:
+        return None
+    if value in (0, 1) or abs(value) >= LARGEST or text in trace.record.specialised:
         return None
     symbol = shapes.size_symbol(trace.fake, value, text, handle=source)
     if not isinstance(symbol, torch.SymInt):
