@@ -541,6 +541,11 @@ saved_tensors_hooks_enabled: Callable[[], bool] = _autograd._saved_tensors_hooks
 graph_is_retained: Callable[[], bool] = _autograd._get_current_graph_task_keep_graph  # the retain_graph of the backward that runs
 
 
+def set_version(tensor: torch.Tensor, version: int) -> None:
+    """How often it counts as changed: a change that is taken back was none."""
+    _autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
 def saved_tensor_hooks() -> Any:
     """The innermost hooks on saved tensors, or None."""
     return _autograd._top_saved_tensors_default_hooks(False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from . import regions, transforms
-from .graph import is_random
+from .undoing import is_random
 from .variables.base import Args, Kwargs, VariableTracker
 from .variables.constant import ConstantVariable
 from .variables.containers import SequenceVariable

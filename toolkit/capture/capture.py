@@ -34,6 +34,7 @@ from .resume import original_of
 from .source import CellSource, LocalSource
 from .state import closing_blocks, in_inference_mode, leaving_state, preserved_state
 from .trace import Trace, acts_at_its_end
+from .undoing import undoing
 from .variables.base import LazyVariable, VariableTracker
 from .variables.cells import OwnCellSource, existing_cell
 from .variables.overriding import is_function_tensor, plain_calls
@@ -199,6 +200,7 @@ class Capture:
         if not count and not ending.out.outputs:
             return None
         emit(GraphCaptured(function=frame.code.co_qualname, nodes=count, inputs=len(graph.inputs), text=lambda: text_of_graph(gm)))
+        ending.undoing = undoing(trace)
         trace.torch_guards()
         trace.state_at_start.restore()
         with shapes.at(trace.fake, trace.line):

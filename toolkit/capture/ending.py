@@ -26,6 +26,7 @@ from .reload import drawn_name
 from .resume import live_locals
 from .source import LocalSource
 from .state import TorchState
+from .undoing import BEFORE, Before, Undoing
 from .variables.base import LazyVariable, VariableTracker
 from .variables.constant import NULL
 from .variables.exceptions import HandledBefore
@@ -50,6 +51,7 @@ class Ending:
         self.state_changes = False  # is the state of torch another one at the end?
         self.emit = Emitter(positions=self.tx.instruction.positions)
         self.out = Rebuilder(trace, self.emit)
+        self.undoing: Undoing | None = None  # where the frame's own code runs after a graph that raises: what must be as before
 
     # -- the two ways to end --------------------------------------------------------------------------------------------------
 
@@ -223,6 +225,8 @@ class Ending:
         positions = tx.body.instructions[0].positions
         start, last = Emitter(positions=positions), Emitter(depth=-1, positions=positions)
         start.prologue(tx.body.freevars)
+        if self.undoing is not None:
+            self.undoing.keep(Rebuilder(self.trace, start))
         self._draw(start)
         if compiled is not None:
             self._call_graph(start, compiled, last)
@@ -252,9 +256,9 @@ class Ending:
             start.store_fast(drawn_name(index))
 
     def _call_graph(self, start: Emitter, compiled: Compiled, last: Emitter) -> None:
-        """What the graph raises is no end of the frame if nothing else has happened yet: changes and handlers are those of its own code."""
-        loader, graph = Rebuilder(self.trace, start), self.trace.graph
-        failed = start.label() if graph.leaves_nothing_behind() and not self.trace.effects.draws else None
+        """What the graph raises is no end of the frame if all can be as before: changes and handlers are those of its own code."""
+        loader, graph, undoing = Rebuilder(self.trace, start), self.trace.graph, self.undoing
+        failed = start.label() if undoing is not None else None
         with start.covered_by(Handler(failed, 0) if failed is not None else None):
             start.load_const(compiled)
             for given in graph.inputs:
@@ -262,6 +266,8 @@ class Ending:
             start.call(len(graph.inputs))
         if failed is not None:
             self._run_as_written(last, failed)
+        if undoing:
+            start.delete_fast(BEFORE)
         if not self.out.outputs:
             start.pop_top()
             return
@@ -274,17 +280,20 @@ class Ending:
         last.copy(1)
         last.load_const(_as_written)
         last.swap(2)
+        last.load_fast(BEFORE) if self.undoing else last.load_const(None)
         for name in self._arguments:
             last.load_fast(name)
-        last.call(1 + len(self._arguments))
+        last.call(2 + len(self._arguments))
         last.pop_top()
         last.emit("RERAISE", 0)
 
 
-def _as_written(error: BaseException, *arguments: object) -> None:
-    """The graph raised, and left nothing behind: the frame's own code runs instead of what was compiled. Not where hooks have seen what
+def _as_written(error: BaseException, before: Before | None, *arguments: object) -> None:
+    """The graph raised, and leaves nothing behind: the frame's own code runs instead of what was compiled. Not where hooks have seen what
     was saved so far: one of them may have raised, as checkpoint's does when it has got everything."""
     if isinstance(error, Exception) and not _torch.saved_tensor_hooks():
+        if before is not None:
+            before.restore()
         what = f"its graph raised {type(error).__name__}, and eager decides what happens then"
         emit(FellBack(op="the whole function", reason=what))
         _frame.again(arguments)

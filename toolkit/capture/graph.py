@@ -7,7 +7,6 @@ and `meta["lines"]` (user lines, innermost first).
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from .failures import explain_failure
 from .guards import GuardKind
 from .modules import TABLES
 from .source import CallSource, ItemSource, ModuleTableSource
+from .undoing import covered, may_raise
 from .variables.base import Args, Kwargs, VariableTracker
 
 if TYPE_CHECKING:
@@ -41,13 +41,15 @@ class GraphInput:
     value: Any  # the real tensor or int of this call
     layout: Any = None  # sizes, strides, offset, requires_grad before the graph ran
     version: int = 0
+    history: Any = None  # of autograd, before the graph ran
+    rewritten: bool = False  # did the graph change its layout or its history?
     _written: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.example, _torch.FakeTensor):
             self.layout = _layout(self.example)
         if isinstance(self.example, torch.Tensor):
-            self.version = self.example._version
+            self.version, self.history = self.example._version, self.example.grad_fn
 
     @property
     def written(self) -> bool:
@@ -59,6 +61,7 @@ class GraphInput:
         if self.layout is None or (self.example._version == self.version and self.layout == _layout(self.example)):
             return
         self._written = self._written or self.written
+        self.rewritten = self.layout != _layout(self.example) or self.history is not self.example.grad_fn
         sizes, strides, *_ = self.layout
         with fake, torch.inference_mode(False), torch.no_grad():
             fresh = torch.empty_strided(sizes, strides, dtype=self.example.dtype, device=self.example.device)
@@ -151,6 +154,7 @@ class GraphBuilder:
         """Append a node without running it."""
         node = self.fx.create_node(kind, target, args, kwargs)
         self._note(node, example)
+        node.meta["covered"] = may_raise(node) and covered(self.trace.stack)
         return node
 
     def _run(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -170,10 +174,6 @@ class GraphBuilder:
         """Is there a tensor around others whose class is the user's?"""
         kinds = {type(v) for n in self.fx.nodes for v in _torch.wrappers_in(n.meta.get("example_value"))}
         return any(not _torch.is_of_torch(kind) for kind in kinds)
-
-    def leaves_nothing_behind(self) -> bool:
-        """If it raises halfway, is all as it was before: no input changed, no random number drawn, no operator of users' called?"""
-        return not any(i.written for i in self.inputs) and not any(is_random(n) or _is_users(n) for n in self.fx.nodes)
 
     def _relies_on_positions(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """These tensors are asked where in their memory they begin: guarded on, for the inputs whose memory it is."""
@@ -286,27 +286,6 @@ def is_held_by_module(source: Source, value: Any) -> bool:
         else ""
     )
     return isinstance(value, torch.nn.Parameter) or table in TABLES[:2]
-
-
-RANDOM = re.compile("rand|dropout|bernoulli|normal|uniform|multinomial|exponential|poisson|binomial|geometric|cauchy"
-                    "|rrelu|fractional|lstm|gru|rnn|attention")  # these at times  # fmt: skip
-
-
-def is_random(node: torch.fx.Node) -> bool:
-    """May it draw random numbers?"""
-    target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    return node.op != "placeholder" and RANDOM.search(target) is not None
-
-
-def _is_users(node: torch.fx.Node) -> bool:
-    """Is what it calls no function or operator of torch's own, so that nobody knows what else it does?"""
-    target = node.target
-    if node.op != "call_function":
-        return node.op == "call_module"
-    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
-        return str(target).partition(".")[0] not in ("aten", "prims", "prim")
-    module = getattr(target, "__module__", "") or ""
-    return module.partition(".")[0] not in ("", "torch", "_operator", "operator", "builtins", "math") or "distributed" in module
 
 
 def _is_strided(value: Any) -> bool:

@@ -12,7 +12,7 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from ..breaks import Restart
-from ..graph import is_random
+from ..undoing import is_random
 from .base import NotConstant, VariableTracker
 from .rules import rule
 from .tensor import TensorVariable
