@@ -1,4 +1,4 @@
-"""Objects of the standard library inside: context variables, proxies of dicts, deep copies, attributes of ordered dicts and tensors."""
+"""Objects of the standard library inside: context variables, proxies of dicts, deep copies, ordered dicts, regular expressions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import collections
 import contextlib
 import contextvars
 import copy
+import re
 import types
 
 import torch
 from eager import Captured, check, same
+
+from fuselab.toolkit.events import DimensionMadeDynamic
 
 X = torch.linspace(-1, 1, 6).reshape(2, 3)
 
@@ -232,3 +235,47 @@ def test_a_strict_zip_over_a_break():
     for values in ([4, 5, 6], [4, 5]):
         captured = check(f, X, values, graphs=None, breaks=None)
         assert set(captured.breaks) == {"print"}
+
+
+# -- regular expressions -----------------------------------------------------------------------------------------------
+
+
+def test_patterns_are_made_while_tracing_and_their_cache_is_no_assumption():
+    ready = re.compile("B+", re.IGNORECASE)
+
+    def f(x, text):
+        found = [re.match("(a)(?P<n>b)", text).groupdict(), re.split("b", text), re.findall("[a-c]", text), re.search(ready, text).span()]
+        found += [
+            re.compile("b", re.IGNORECASE | re.MULTILINE),
+            re.compile(ready) is ready,
+            re.compile("b") is re.compile("b"),
+            re.sub("b", "q", text),
+        ]
+        for wrong in (("(",), (ready, re.MULTILINE), (3,)):
+            try:
+                re.compile(*wrong)
+            except (re.error, ValueError, TypeError) as error:
+                found.append((type(error), str(error), getattr(error, "pos", None)))
+        return x + 1, found
+
+    captured = Captured(f, fullgraph=True)
+    re.purge()
+    for n in range(3):
+        assert same(captured(X, "abc"), f(X, "abc"))
+        re.compile(f"another {n}")
+    assert len(captured.graphs) == 1
+
+
+def test_numbers_in_keys_that_are_tuples_do_not_become_symbols():
+    table = {}
+
+    def f(x):
+        table[str, 1] = x
+        return x * len(table)
+
+    captured = Captured(f)
+    for n in range(5, 9):
+        table.clear()
+        table[int, n], table[int, n / 4] = 1, 2
+        assert same(captured(X), f(X))
+    assert not captured.of(DimensionMadeDynamic)

@@ -84,6 +84,13 @@ class Operations:
         values = [a if isinstance(a, VariableTracker) else self.wrap_constant(a) for a in args]
         self.raise_user(ExceptionVariable(kind, values))
 
+    def raise_again(self, error: Exception) -> NoReturn:
+        """The traced program raises what was raised while tracing: with the attributes too that its class's own `__init__` set."""
+        from .variables.exceptions import ExceptionVariable
+
+        attributes = {name: self.wrap_constant(value) for name, value in vars(error).items()}
+        self.raise_user(ExceptionVariable(type(error), [self.wrap_constant(a) for a in error.args], attributes))
+
     def raise_user(self, exception: VariableTracker) -> NoReturn:
         raise NotImplementedError
 
@@ -177,7 +184,7 @@ class Operations:
         except (NotConstant, *LEAVING):
             raise
         except Exception as error:
-            self.raise_error(type(error), *error.args)
+            self.raise_again(error)
         return self.wrap_constant(value)
 
     def truth(self, value: VariableTracker) -> bool:

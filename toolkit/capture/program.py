@@ -1,6 +1,6 @@
 """From guards to the program that C evaluates: sources that share a beginning become one tree, every kind becomes a check.
 
-The tree is walked in the order of `_cost`: cheap checks that fail often come first; whole-tensor checks go through torch's
+The tree is walked in the order of `Tree.cost`: cheap checks that fail often come first; whole-tensor checks go through torch's
 `TensorGuards`, all in one call after the tree; the state of torch and conditions over sizes are last.
 """
 

@@ -328,6 +328,11 @@ class DictKeySource(Part):
         return (("dict_key", self.index),)
 
 
+def is_of_a_key(source: Source | None) -> bool:
+    """Is it a key of a dict, or a part of one? Those are guarded as a whole: another number is another key."""
+    return source is not None and (isinstance(source, DictKeySource) or is_of_a_key(source.base))
+
+
 @dataclass(frozen=True)
 class WeakrefSource(Part):
     """What a weak reference points to; absent once it is dead."""

@@ -8,6 +8,7 @@ another dict.
 from __future__ import annotations
 
 import enum
+import functools
 import types
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -54,13 +55,16 @@ class Tree:
             self.children[key] = Tree(name, operand, position, guard)
         return self.children[key]
 
+    @functools.cached_property
     def cost(self) -> int:
-        return sum(1 + 10 * (check[0] in _SLOW) for check in self.checks) + sum(c.cost() for c in self.children.values())
+        """Asked for once the tree is whole."""
+        return sum(1 + 10 * (check[0] in _SLOW) for check in self.checks) + sum(c.cost for c in self.children.values())
 
     def row(self, frame: FrameView) -> Row:
         """What `_program.h` reads: the watch, then how many of the checks and of the children it settles; those come first."""
         namespace = self.namespace(frame)
-        children, checks = sorted(self.children.values(), key=Tree.cost), sorted(self.checks, key=lambda check: check[0] in _SLOW)
+        children = sorted(self.children.values(), key=lambda child: child.cost)
+        checks = sorted(self.checks, key=lambda check: check[0] in _SLOW)
         settled = [c for c in children if namespace is not None and c.is_settled(namespace)]
         keys = [c for c in checks if namespace is not None and self.holds_names() and _NAMES[c[0]] in _OF_KEYS]
         watch = None

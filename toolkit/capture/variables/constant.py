@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..guards import GuardKind
+from ..source import is_of_a_key
 from ..words import class_name
 from .base import Args, Kwargs, NotConstant, VariableTracker
 from .methods import builtin_attr
@@ -172,16 +173,11 @@ def wrap_constant_value(tx: Interpreter, value: object, source: Source) -> Varia
         return ConstantVariable(None, source)
     if type(value) not in PLAIN or isinstance(value, types.CodeType):
         return None
-    if type(value) is int:
+    if type(value) in (int, float) and not is_of_a_key(source):
+        from .scalars import float_input
         from .shape import integer_input
 
-        symbolic = integer_input(tx, value, source)
-        if symbolic is not None:
-            return symbolic
-    if type(value) is float:
-        from .scalars import float_input
-
-        varying = float_input(tx, value, source)
+        varying = integer_input(tx, value, source) if type(value) is int else float_input(tx, value, source)
         if varying is not None:
             return varying
     if type(value) in (bool, type(...), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format):

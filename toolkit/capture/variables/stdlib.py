@@ -13,6 +13,7 @@ import logging
 import math
 import operator
 import os
+import re
 import sys
 import time
 import types
@@ -247,6 +248,16 @@ def _is_enabled(tx: Interpreter, logger: VariableTracker, level: VariableTracker
 
 
 RULES.update({function: _log(level, function.__name__) for function, level in _LEVELS.items()})
+
+# -- re ---------------------------------------------------------------------------------------------------------------
+
+
+@rule(re._compile)  # type: ignore[attr-defined]  # what all of its functions ask for a pattern, first in a dict that they add to
+def _compiled_pattern(tx: Interpreter, pattern: VariableTracker, flags: VariableTracker) -> VariableTracker | None:
+    if flags.is_constant() and int(flags.constant()) & re.DEBUG:
+        tx.break_graph("print", "re.compile() prints what it makes")
+    return fold_if_constant(tx, re._compile, [pattern, flags], {})  # type: ignore[attr-defined]
+
 
 # -- math -------------------------------------------------------------------------------------------------------------
 
