@@ -463,6 +463,14 @@ def convert_element_type(x: Tensor, dtype: torch.dtype) -> Tensor:
     return narrow(x, dtype)
 
 
+@row(aten.channel_shuffle.default)
+def channel_shuffle(x: Tensor, groups: int) -> Tensor:
+    """Always new memory; torch's row gives back the input where nothing changes places."""
+    n, c, *image = x.shape
+    turned = aten.transpose(aten.reshape(x, [n, groups, c // groups, *image]), 1, 2)
+    return aten.view(aten.clone(turned, memory_format=torch.contiguous_format), x.shape)
+
+
 @row(torch.ops.prims.copy_strided.default)
 def copy_strided(x: Tensor, stride: Sequence[int]) -> Tensor:
     return strides.turned(aten.clone(x), [stride])
@@ -527,12 +535,12 @@ TORCHS = """
 _chunk_cat _euclidean_dist _fused_rms_norm _fused_rms_norm_backward _prelu_kernel _prelu_kernel_backward _safe_softmax
 _unsafe_masked_index_put_accumulate _weight_norm_interface adaptive_max_pool2d adaptive_max_pool3d
 addr affine_grid_generator aminmax binary_cross_entropy_backward binary_cross_entropy_with_logits block_diag celu
-channel_shuffle col2im cudnn_batch_norm_backward deg2rad diag_embed diagonal_backward dist dot elu elu_backward embedding_dense_backward
+col2im cudnn_batch_norm_backward deg2rad diag_embed diagonal_backward dist dot elu elu_backward embedding_dense_backward
 eye floor_divide frac glu glu_backward grid_sampler_2d hann_window hardshrink hardsigmoid hardsigmoid_backward hardswish
 hardswish_backward hardtanh hardtanh_backward heaviside huber_loss huber_loss_backward im2col isin
 isneginf isposinf leaky_relu leaky_relu_backward linalg_vector_norm log_sigmoid_backward log_sigmoid_forward logaddexp
 logaddexp2 logit logit_backward logspace logsumexp masked_fill mish mish_backward mse_loss mse_loss_backward
-multi_margin_loss multilabel_margin_loss_forward mv mvlgamma nan_to_num nansum native_dropout_backward native_group_norm_backward
+multi_margin_loss mv mvlgamma nan_to_num nansum native_dropout_backward native_group_norm_backward
 new_empty new_full nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward norm pixel_shuffle pixel_unshuffle rad2deg
 reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward renorm
 replication_pad1d replication_pad2d replication_pad3d roll rot90 rrelu_with_noise_backward sinc smooth_l1_loss smooth_l1_loss_backward

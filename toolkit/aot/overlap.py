@@ -96,7 +96,7 @@ class Overlaps:
 def _refuse_other_dtype(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Many of eager's kernels take an `out=` of no dtype but the result's, and some compute in that of `out=`; fake ones do neither."""
     args, kwargs = tree_map_only(torch.Tensor, unwrapped, (args, kwargs))
-    out = kwargs.pop("out")
+    out, kwargs = kwargs["out"], {k: v for k, v in kwargs.items() if k != "out"}  # a fresh one: that of a node cannot be changed
     try:
         with without_inner_mode():  # the recorder
             result = target(*args, **kwargs)

@@ -130,6 +130,28 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Any:
     return (x.unsqueeze(-1) == torch.arange(num_classes, device=x.device)).to(torch.int64)
 
 
+def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Any:
+    """Torch's Python form of it, used with symbolic sizes too, also counts what is behind the end of a row's targets, its first -1, as if
+    the first class stood there."""
+    if x.dim() not in (1, 2) or target.shape != x.shape or not x.numel():
+        return NotImplemented
+    torch.ops.aten._assert_async.msg(target.min() >= -1, "argument #2 'target' is out of range")
+    rows, target = torch.atleast_2d(x), torch.atleast_2d(target)
+    place = torch.arange(rows.shape[1], device=x.device)
+    listed = place < torch.where(target < 0, place, rows.shape[1]).amin(1, True)
+    is_target = (torch.where(listed, target, -1).unsqueeze(2) == place).any(1)
+    missing = 1 - rows.gather(1, torch.where(listed, target, 0)).unsqueeze(2) + rows.unsqueeze(1)
+    counts = listed.unsqueeze(2) & ~is_target.unsqueeze(1) & ~(missing <= 0)
+    each = torch.where(counts, missing, 0.0).sum((1, 2)) / rows.shape[1]
+    return (each.reshape(x.shape[:-1]), each.mean(), each.sum())[reduction]
+
+
+def functional_multilabel_margin_loss(x: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
+    if size_average is not None or reduce is not None:
+        return NotImplemented
+    return multilabel_margin_loss(x, target, ("none", "mean", "sum").index(reduction))
+
+
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Where nothing is left to chance: torch's Python form of it, used with symbolic sizes, copies what eager returns as it is, and draws
     for p = 1."""
@@ -158,6 +180,8 @@ SUBSTITUTES: dict[Any, Callable[..., Any]] = {
     F.instance_norm: functional_instance_norm,
     F.adaptive_avg_pool2d: adaptive_avg_pool2d,
     torch._C._nn.adaptive_avg_pool2d: adaptive_avg_pool2d,
+    F.multilabel_margin_loss: functional_multilabel_margin_loss,
+    torch._C._nn.multilabel_margin_loss: multilabel_margin_loss,
 }
 
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 from ..loops.ir import ComputedBuffer
 from ..scheduling.nodes import FusedSchedulerNode
 from .kernel import Arg, ArgKind
+
+_NUMBERED = re.compile(r"[a-z][a-z_0-9]*_\d+")
+
+
+def is_free(name: str) -> bool:
+    """Whether a buffer's name can be a variable's: no index, block, size or counted value is called so."""
+    return _NUMBERED.fullmatch(name) is not None
 
 
 class Arguments:

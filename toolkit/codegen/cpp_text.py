@@ -7,7 +7,6 @@ The writer is one class in layers, each in a file of its own: text (this one), e
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 
 import sympy
@@ -18,7 +17,7 @@ from ..loops.ops import OUT_OF_BOUNDS, Check
 from ..scheduling.loop_order import Hints
 from ..scheduling.nodes import FusedSchedulerNode
 from ..shapes.text import cpp as index_text
-from .arguments import Arguments
+from .arguments import Arguments, is_free
 from .cpp_prelude import C_TYPES
 from .tiling import adds, ahead, by_blocks, choose, is_large, kept_rows, running_sums
 from .walk import INNERMOST, LANE, UNARY, Walker, Written, joined
@@ -28,7 +27,6 @@ from .writer import Writer
 BOUNDS: dict[Check, int] = {"strict": 1, "class": 2, "column": 4, True: 8, "gathered": 16}
 ZERO_DIVISION, FIRST_ASSERT = 32, 64
 MESSAGES = {**{code: OUT_OF_BOUNDS[check] for check, code in BOUNDS.items()}, ZERO_DIVISION: "ZeroDivisionError"}
-_NUMBERED = re.compile(r"[a-z][a-z_0-9]*_\d+")
 
 
 @functools.lru_cache(65536)
@@ -86,7 +84,7 @@ class CppText(Arguments, Walker):
 
     def unused(self, name: str) -> str:
         """A buffer's name for a variable, if nothing else can have it."""
-        if not _NUMBERED.fullmatch(name) or name in self.kept or name in self.by_blocks or self.count[name]:
+        if not is_free(name) or name in self.kept or name in self.by_blocks or self.count[name]:
             return self.fresh("t")
         self.count[name] += 1
         return name

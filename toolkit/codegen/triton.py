@@ -23,7 +23,7 @@ from ..provenance import trail
 from ..scheduling.loop_order import Hints, hint, strides
 from ..scheduling.nodes import FusedSchedulerNode, SchedulerNode
 from ..shapes.text import triton as index_text
-from .arguments import Arguments
+from .arguments import Arguments, is_free
 from .kernel import Kernel, Memory
 from .names import header, kernel_name
 from .triton_ops import ATOM, FLOATS, UNARY, TritonOps, call, compute_dtype, literal
@@ -211,7 +211,7 @@ class TritonKernel(Arguments, TritonReductions, TritonOps, Walker):
 
     def named_as(self, name: str, value: Written) -> Written:
         """The value under a buffer's name, if that is free."""
-        if self.count[name] or name in ("x", "r"):
+        if self.count[name] or not is_free(name):
             return self.keep(value)
         self.count[name] += 1
         return self._assigned(name, value)

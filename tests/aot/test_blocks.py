@@ -1,0 +1,55 @@
+"""What `tests/cases/random_blocks.py` found between blocks of real programs, made small."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import fuselab
+from fuselab.toolkit.events import FellBack, Recorder
+
+
+def both(fn, *args, **how):
+    """Results of compiled and eager, and what fell back."""
+    fuselab.reset()
+    with Recorder() as recorder:
+        found = fuselab.compile(fn, backend="cpp", **how)(*(a.clone() for a in args))
+    return found, fn(*(a.clone() for a in args)), recorder.of(FellBack)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_a_list_of_labels_ends_at_the_first_minus_one(dynamic, reduction):
+    target = torch.tensor([[1, 0, -1, 2], [-1, 3, 2, 0], [3, 3, 1, 0]])
+    x = torch.randn(3, 4)
+
+    def loss(x, t):
+        x = x.requires_grad_()
+        return F.multilabel_margin_loss(x, t, reduction=reduction)
+
+    found, expected, fell = both(loss, x, target, dynamic=dynamic)
+    torch.testing.assert_close(found, expected)
+    a, b = (x.clone().requires_grad_() for _ in "ab")
+    fuselab.compile(loss, backend="cpp", dynamic=dynamic)(a, target).sum().backward()
+    loss(b, target).sum().backward()
+    torch.testing.assert_close(a.grad, b.grad)
+    assert not fell
+
+
+def test_an_operation_writes_into_a_tensor_made_before():
+    def into(x):
+        found = torch.zeros_like(x)
+        torch.mul(x, 2, out=found)
+        return found + x
+
+    found, expected, fell = both(into, torch.randn(7))
+    assert torch.equal(found, expected)
+    assert not fell
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_channels_that_keep_their_places_are_new_memory_too(groups):
+    x = torch.randn(2, groups * (2 if groups == 3 else 1), 3, 5)
+    found = fuselab.compile(lambda x: F.channel_shuffle(x, groups), backend="cpp")(x)
+    expected = F.channel_shuffle(x, groups)
+    assert torch.equal(found, expected)
+    assert (found.data_ptr() == x.data_ptr()) == (expected.data_ptr() == x.data_ptr())
