@@ -53,3 +53,36 @@ def test_channels_that_keep_their_places_are_new_memory_too(groups):
     expected = F.channel_shuffle(x, groups)
     assert torch.equal(found, expected)
     assert (found.data_ptr() == x.data_ptr()) == (expected.data_ptr() == x.data_ptr())
+
+
+def _attention(q, fill):
+    """By hand, with a mask in which a whole batch may be hidden."""
+    hidden = torch.tensor([False, True]).view(2, 1, 1, 1)
+    scores = q @ q.mT / 2**0.5
+    return fill(scores, hidden).softmax(-1) @ q
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda s, hidden: s + torch.where(hidden, torch.finfo(s.dtype).min, 0.0),
+        lambda s, hidden: s.masked_fill(hidden, torch.finfo(s.dtype).min),
+        lambda s, hidden: torch.where(hidden, -1e32, s),
+    ],
+)
+def test_gradients_of_attention_whose_rows_are_hidden_whole(fill):
+    q = torch.randn(2, 3, 8, 4)
+    a, b = (q.clone().requires_grad_() for _ in "ab")
+    fuselab.reset()
+    fuselab.compile(_attention, backend="cpp")(a, fill).square().sum().backward()
+    _attention(b, fill).square().sum().backward()
+    torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_heads_of_width_one_are_merged_without_a_copy():
+    def fn(q):
+        return (((q @ q.mT) * 0.5).softmax(-1) @ q).transpose(1, 2).flatten(-2)
+
+    found, expected, _ = both(fn, torch.randn(5, 12, 2, 1).transpose(1, 2))
+    torch.testing.assert_close(found, expected)
+    assert found.stride() == expected.stride()

@@ -51,7 +51,7 @@ def attention(node: Node) -> Node | None:
         return None
     q, scale_q = _scaled_operand(scores.product.args[0])
     k, scale_k = _key(scores.product.args[1])
-    if not _is_plain(q, k, v) or not _mask_fits(scores, q, k):
+    if not _is_plain(q, k, v) or not _mask_fits(scores, q, k) or not _keeps_gradients(scores, q, k, v):
         return None
     return _call(node, q, k, v, scores, scale_q * scale_k * scores.scale, [scores.product, softmax])  # type: ignore[list-item]
 
@@ -179,6 +179,13 @@ def _mask_fits(scores: Scores, q: Any, k: Any) -> bool:
     return mask.dtype is a.dtype and not mask.requires_grad
 
 
+def _keeps_gradients(scores: Scores, *operands: Any) -> bool:
+    """A row whose every score got a huge number is uniform by hand. The kernel's backward computes weights again from a logarithm that this
+    number has swallowed, and they are too large then. Only what is filled with minus infinity, NaN by hand, has no such row."""
+    huge = scores.mask is not None or _is_finite(scores)
+    return not huge or not torch.is_grad_enabled() or not any(value_of(n).requires_grad for n in operands)
+
+
 # -- what stands there then -------------------------------------------------------------------------------------------
 
 
@@ -195,7 +202,9 @@ def _call(node: Node, q: Any, k: Any, v: Any, scores: Scores, scale: float, part
 
 def _is_turned_and_copied(node: Node) -> bool:
     """(batch, heads, length, width) is made (batch, length, heads, width), which is how the kernel lays it out for such a q; a product is
-    contiguous, and other users would see the difference."""
+    contiguous, and other users would see the difference. A dimension of one element can make of such a copy a view."""
+    if any(n == 1 for n in value_of(node).shape[1:]):
+        return False
     turned = [_transposed(u, (1, 2)) is node for u in node.users]
     return all(turned) and all(_copies(c) for u in node.users for c in u.users)
 
