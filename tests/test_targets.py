@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 
 import pytest
 import torch
@@ -56,3 +57,26 @@ def test_the_peers_word_for_its_backend_is_understood():
     f = fuselab.compile(torch.sin, backend="inductor")
     torch.testing.assert_close(f(X), X.sin())
     assert len(f.kernels) == 1
+
+
+def test_inspect_sees_what_kind_of_function_was_compiled():
+    async def coroutine(x):
+        return x
+
+    def generator(x, *, y=1):
+        yield x
+
+    async def both(x):
+        yield x
+
+    class Model:
+        @fuselab.compile
+        async def method(self, x):
+            return x
+
+    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    for fn in (coroutine, generator, both, F.relu, Model().method.__wrapped__):
+        compiled = fuselab.compile(fn)
+        assert [kind(compiled) for kind in kinds] == [kind(fn) for kind in kinds]
+    assert inspect.iscoroutinefunction(Model().method)
+    assert inspect.signature(fuselab.compile(generator)) == inspect.signature(generator)

@@ -76,8 +76,15 @@ class Inspectable:
         return _history(self).recompiles()
 
 
+def _of_the_original(name: str) -> property:
+    return property(lambda self: getattr(self.__wrapped__, name))
+
+
 class Compiled(hook.Hooked, Inspectable):
     """A compiled function. `f(...)` as the original; `f.__wrapped__` is the original."""
+
+    # What inspect takes for a function, and asks whether it is a generator's or a coroutine's.
+    __code__, __defaults__, __kwdefaults__ = map(_of_the_original, ("__code__", "__defaults__", "__kwdefaults__"))
 
     def __init__(self, fn: Callable[..., Any], cache: RecordingCache, recompile: Callable[[Any], Any]) -> None:
         super().__init__(fn, cache)

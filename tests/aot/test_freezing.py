@@ -94,6 +94,35 @@ def test_an_optimizer_step_and_load_state_dict_are_seen(net):
     agrees(f, net)
 
 
+@pytest.mark.parametrize("backend", ["cpp", "aot_eager"])
+def test_changes_that_torch_does_not_count_are_seen(net, prepared, backend):
+    """Running statistics in training, steps of fused optimizers, `.data`."""
+    f = fuselab.compile(net, backend=backend, options=FREEZING)
+    agrees(f, net)
+    net.train()(torch.randn(4, 3, 8, 8) * 5)
+    agrees(f, net.eval())
+    net(torch.randn(2, 3, 8, 8)).square().mean().backward()
+    torch.optim.Adam(net.parameters(), lr=0.1, fused=True).step()
+    agrees(f, net)
+    net.body[3].weight.data.mul_(2)
+    agrees(f, net)
+    net.gain.data.numpy()[...] = 1.5
+    agrees(f, net)
+    before = prepared[0]
+    agrees(f, net)
+    assert prepared[0] == before > 0
+
+
+def test_some_numbers_of_a_large_weight_are_compared_wherever_it_lies():
+    layer = nn.Linear(200, 300)
+    layer.weight = nn.Parameter(torch.randn(400, 600)[::2, ::2].t()[:300, :200])
+    f = fuselab.compile(lambda x: x @ torch.softmax(layer.weight, 0).t(), options=FREEZING)
+    x = torch.randn(2, 200)
+    agrees(f, f.__wrapped__, x)
+    layer.weight.data.mul_(2)
+    agrees(f, f.__wrapped__, x)
+
+
 def test_replaced_weights_are_seen(net):
     f = fuselab.compile(net, options=FREEZING)
     agrees(f, net)

@@ -318,12 +318,39 @@ def views_of_results(compiled):
     return failed, a.grad, second.grad, seen[0], second._base is first._base
 
 
+def changes_are_counted(compiled):
+    def changes(a, b, mean, var):
+        a.add_(1)
+        a.mul_(2)
+        b.view(1, -1).add_(a)
+        b[1:].mul_(2)
+        b[0] = 1
+        return F.batch_norm(a.expand(2, 4), mean, var, training=True)
+
+    tensors = [torch.ones(4) for _ in range(4)]
+    compiled(changes)(*tensors)
+    c = torch.ones(4, requires_grad=True) * 1
+    compiled(lambda c: c.mul_(2).add_(1) * 1)(c)
+    return (*tensors, *(t._version for t in tensors), c, c._version)
+
+
+def trained_between_a_call_and_its_backward(compiled):
+    norm = nn.BatchNorm1d(3)
+    f, x = compiled(norm), torch.rand(4, 3, requires_grad=True)
+    norm.eval()
+    loss = f(x).square().sum()
+    norm.train()
+    f(torch.rand(4, 3))
+    loss.backward()
+    return norm.weight.grad.isfinite(), norm.running_mean._version
+
+
 PROGRAMS = [
     separate, of_one_input, shared_and_freed, shared_with_nothing_saved, nothing_saved_at_all, retained, not_reached, several_roots,
     what_is_computed_from, hooks, decay_of_what_has_no_gradient, parts_put_together, parts_of_sizes_that_vary, zeros_are_gradients,
     second_derivative, many_results, a_gradient_that_is_none, changed_result, changed_by_a_view, changed_result_that_is_not_read,
     changed_weight, changed_for_one_result, many_gradients_at_once, checkpointed, saved_elsewhere, running_statistics, views_of_results,
-    changed_buffer, changed_input_that_is_not_read, a_large_table_beside,
+    changed_buffer, changed_input_that_is_not_read, a_large_table_beside, changes_are_counted, trained_between_a_call_and_its_backward,
 ]  # fmt: skip
 
 

@@ -202,8 +202,23 @@ def integers_divided(log):
     return f
 
 
+def running_statistics(log):
+    norm, drop = torch.nn.BatchNorm1d(3, affine=False), torch.nn.Dropout(0.5)
+
+    def f(v, i):
+        try:
+            picked = norm(drop(torch.stack([v, v + 1])))[:, i]
+        except IndexError:
+            picked = drop(v)
+        log.append((norm.running_mean.tolist(), norm.num_batches_tracked.item()))
+        return picked
+
+    return f
+
+
 PROGRAMS = [caught_by_the_function, changes_before, blocks_are_left, after_a_graph_break, another_kind_is_not_caught, an_input_changed,
-            changes_around_it, numbers_drawn, the_seed_set, caught_in_a_callee, after_a_break_with_a_change, integers_divided]  # fmt: skip
+            changes_around_it, numbers_drawn, the_seed_set, caught_in_a_callee, after_a_break_with_a_change, integers_divided,
+            running_statistics]  # fmt: skip
 
 
 def outcomes(program, compiler):

@@ -171,6 +171,16 @@ def test_dtypes_and_layouts_of_arrays_are_guarded():
     alike((X.sum(), frozen + 1), compiled(X, frozen))
 
 
+def test_arrays_are_indices_of_tensors():
+    def fn(x, i):
+        y = x.clone()
+        y[i] = 5.0
+        y[..., np.array([True, False, True, False])] += 1
+        return x[np.array([1, 0])], x[i, i], x[:, np.arange(2)], x[np.arange(3) > 0], x[i.astype(np.int32), 1], y
+
+    assert not with_arrays(fn, X, np.array([0, 2])).breaks
+
+
 def test_numbers_of_numpy_keep_their_dtype_in_tensors():
     def fn(x):
         made = torch.tensor([np.float64(1), 2.0]), torch.tensor(np.int32(3)), torch.tensor([[np.int16(1)]])

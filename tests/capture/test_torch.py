@@ -35,6 +35,13 @@ def test_metadata_is_constant():
     check(fn, x)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_bytes_of_a_tensor_follow_its_size(dynamic):
+    f = fuselab.compile(lambda x: x + x.nbytes, backend="eager", dynamic=dynamic, fullgraph=True)
+    for n in (3, 4):
+        assert f(torch.zeros(n, 2, dtype=torch.float64))[0, 0].item() == 16 * n
+
+
 def test_in_place_operations_and_items():
     def fn(x, y):
         z = x.clone()

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import fuselab
+from fuselab.toolkit.capture.capture import Capture
 from fuselab.toolkit.capture.state import TorchState
 from fuselab.toolkit.events import GraphBroken, InternalFailure, Recorder
 
@@ -216,3 +217,19 @@ def test_transforms_beside_an_assertion(backend):
     compiled = fuselab.compile(fn, backend=backend)
     torch.testing.assert_close(compiled(X), fn(X))
     assert not compiled.breaks
+
+
+def test_a_container_that_another_thread_changes_meanwhile_is_looked_at_again(monkeypatch):
+    attempt, surprises = Capture._attempt, iter(["dictionary changed size", "Set changed size", "deque mutated"])
+
+    def surprised(*args):
+        for what in surprises:
+            raise RuntimeError(f"{what} during iteration")
+        return attempt(*args)
+
+    monkeypatch.setattr(Capture, "_attempt", surprised)
+    with Recorder() as recorder:
+        f = fuselab.compile(lambda x: x + 1, backend="eager")
+        assert f(torch.zeros(1)).item() == 1
+    assert len(f.graphs) == 1
+    assert not recorder.of(InternalFailure)

@@ -44,12 +44,12 @@ def finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
     visible = [(m.input, m.value) for m in plan.mutations if m.grad]
     makers = [_maker(o) for o in plan.outputs]
 
-    inside = tuple(plan.inside)
+    counted = [i for i, times in plan.inside.items() for _ in range(times)]  # the graph wrote the memory: autograd learns of it here
+    counted += [m.input for m in plan.mutations for _ in range(m.times - 1)]
 
     def finish(inputs: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-        for i in inside:  # the graph wrote the memory: autograd learns of it as of any in-place operation
-            if not inputs[i].is_inference():
-                torch.autograd.graph.increment_version(inputs[i])
+        if counted:
+            torch.autograd.graph.increment_version([inputs[i] for i in counted if not inputs[i].is_inference()])
         if hidden:
             with torch.no_grad():
                 for i, k in hidden:

@@ -2,13 +2,16 @@
 
 The graph is cut in two: `prepare` takes the weights it needs and gives what crosses the cut, the rest takes that as further inputs.
 Nothing is assumed of the weights: before every call each is compared with the one that was prepared (same tensor, memory, version), and if
-any differs all is prepared anew. So updates in place, load_state_dict and replaced tensors are seen; writes that torch does not count
-(through `.data`, a NumPy array, another process) are not, which is why this is an option.
+any differs all is prepared anew. So updates in place, load_state_dict and replaced tensors are seen. Some writes torch does not count:
+those of eager's batch norm to its running statistics, of fused optimizers, through `.data` or a NumPy array. So numbers are compared too:
+of a small weight all, of a large one some (on a GPU, which has to be waited for, only running statistics). A write that leaves all of
+these as they were is not seen, which is why this is an option.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +26,7 @@ from .packing import pack_weights as packed
 
 Run = Callable[[list[Any]], Sequence[Any]]
 SMALL = 1 << 16  # bytes that may be kept of whatever comes from nothing
+WHOLE, SAMPLE = 4096, 64  # numbers of a weight that are compared: all, if it has no more, else some
 GROWTH = 2  # times the bytes of what it is made of that a kept tensor may have
 
 
@@ -121,18 +125,49 @@ class Frozen:
 
     def __init__(self, prepare: Run, weights: Sequence[int]) -> None:
         self.prepare, self.weights = prepare, tuple(weights)
-        self._kept: tuple[list[Any], list[Any]] | None = None  # (weights and their states, values): replaced as one
+        self._kept: _Kept | None = None  # replaced as one
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         given = [inputs[i] for i in self.weights]
         now = [s for t in given for s in (id(t), t.data_ptr(), t._version)] if not any(t.is_inference() for t in given) else None
         kept = self._kept
-        if kept is not None and now is not None and kept[0] == now:
-            return kept[1][len(given) :]
+        if kept is not None and now is not None and kept.states == now and kept.is_right():
+            return kept.values
         with torch.no_grad(), below_autograd():
+            samples = _samples(given)
+            numbers = list(map(_bytes_of, samples))
             values = list(self.prepare(list(given)))
-        self._kept = None if now is None else (now, [*given, *values])  # the tensors too: an id is theirs while they live
+        self._kept = None if now is None else _Kept(now, given, values, samples, numbers)
         return values
+
+
+@dataclass(frozen=True)
+class _Kept:
+    states: list[int]
+    weights: list[Any]  # held: an id is theirs while they live
+    values: list[Any]
+    samples: list[list[torch.Tensor]]  # views of the weights
+    numbers: list[torch.Tensor]  # what they held
+
+    def is_right(self) -> bool:
+        with below_autograd():
+            return all(torch.equal(_bytes_of(views), was) for views, was in zip(self.samples, self.numbers, strict=True))
+
+
+def _samples(weights: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
+    """Vectors in the memory of the weights, those of one kind together."""
+    found: dict[Any, list[torch.Tensor]] = {}
+    for t in weights:
+        statistics = t.dim() == 1 and not isinstance(t, torch.nn.Parameter)
+        if (t.device.type == "cpu" or statistics) and t.layout is torch.strided and t.numel():
+            extent = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
+            count = extent if extent <= WHOLE else SAMPLE
+            found.setdefault((t.device, t.dtype), []).append(t.detach().as_strided((count,), (extent // count,)))
+    return list(found.values())
+
+
+def _bytes_of(vectors: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat(vectors).view(torch.uint8)
 
 
 __all__ = ["Frozen", "freeze"]

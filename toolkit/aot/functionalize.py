@@ -99,11 +99,13 @@ Output = Value | Given | ViewOf | Constant
 
 @dataclass(frozen=True)
 class Mutation:
-    """Input `input` gets value `value`. `grad`: the change is part of the autograd graph; else it is hidden from it, as in eager."""
+    """Input `input` gets value `value`. `grad`: the change is part of the autograd graph; else it is hidden from it, as in eager. To
+    autograd it counts as `times` changes."""
 
     input: int
     value: int
     grad: bool
+    times: int
 
 
 @dataclass
@@ -116,7 +118,7 @@ class Plan:
     wrappers: list[Any] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     mutations: list[Mutation] = field(default_factory=list)
-    inside: list[int] = field(default_factory=list)  # inputs that the graph itself writes
+    inside: dict[int, int] = field(default_factory=dict)  # inputs that the graph itself writes, and as how many changes each counts
     _index: dict[Node, int] = field(default_factory=dict)
 
     def value(self, node: Node, wrapper: Any = None) -> int:
@@ -234,7 +236,8 @@ class Input:
     primal: torch.Tensor
     seen: torch.Tensor
     storage: int
-    history: Any = None
+    history: Any
+    version: int
 
     @property
     def mutated(self) -> bool:
@@ -259,7 +262,7 @@ def wrap(index: int, fake: torch.Tensor, inner: torch.Tensor, node: Node) -> Inp
         primal.requires_grad_(True)
         if not fake.is_leaf and torch.is_grad_enabled():
             seen = _Same.apply(primal)
-    return Input(index, fake, node, primal, seen, storage_key(seen), seen.grad_fn)
+    return Input(index, fake, node, primal, seen, storage_key(seen), seen.grad_fn, seen._version)
 
 
 def storage_key(wrapper: torch.Tensor) -> int:
@@ -315,7 +318,8 @@ class Planner:
             raise CannotTrace("an input whose elements share memory is changed in place")
         grad = i.seen.requires_grad and i.seen.grad_fn is not i.history
         value = self.plan.value(self.final[i.index], i.seen if grad else None)
-        self.plan.mutations.append(Mutation(i.index, value, grad))
+        times = max(1, i.seen._version - i.version)  # operations on lists of tensors are not counted here
+        self.plan.mutations.append(Mutation(i.index, value, grad, times))
 
     def _families(self, outputs: Sequence[Any]) -> dict[int, list[torch.Tensor]]:
         """Fresh tensors by the memory that they share, each tensor object once."""

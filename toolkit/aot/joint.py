@@ -320,7 +320,7 @@ def write_inside(joint: Joint) -> None:
             target, value = inputs[m.input], plan.values[m.value]
             write = gm.graph.create_node("call_function", torch.ops.aten.copy_.default, (target, value), name="copy_")
             write.meta.update(val=target.meta["val"], parents=value.meta["parents"])
-    plan.inside = [m.input for m in hidden]
+            plan.inside[m.input] = 0 if _by_batch_norm(value) else m.times
     plan.mutations = [m for m in plan.mutations if m.grad]
     kept = sorted({*plan.used(), *joint.tangents})
     joint.histories.keep(kept)

@@ -79,6 +79,9 @@ class Capture:
                 self._note(frame, record, broken)
             except SkipFrame as skipped:
                 return Skip("" if skipped.quiet else skipped.reason)
+            except RuntimeError as error:
+                if not record.changed_meanwhile(error):
+                    raise
         return Skip(f"still not settled after {MOST_ATTEMPTS} attempts")
 
     def _note(self, frame: FrameView, record: CodeRecord, broken: BreakGraph) -> None:

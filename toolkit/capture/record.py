@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
@@ -83,6 +84,9 @@ def changed_keys(spec: DictSpec) -> set[Any]:
     return {k for k in {*before, *now} if k not in before or k not in now or before[k] is not now[k]}
 
 
+_CHANGED = re.compile("(changed|mutated).* during iteration")  # as dicts, sets and deques say it
+
+
 @dataclass
 class CodeRecord:
     """For one capture: steps of the top frame before which to break, each with the reason; and the history of the code."""
@@ -96,6 +100,14 @@ class CodeRecord:
     writes_data: bool = False  # data of tensors is written that are used with gradients then
     inference_inside: bool = False  # there is work around a block of inference mode
     tried: BreakGraph | None = None  # a break met with floats as inputs: does it go away with constants?
+    surprises: int = 5  # how often another thread may have changed what is gone through
+
+    def changed_meanwhile(self, error: RuntimeError) -> bool:
+        """Did another thread change a container while it was gone through? Then all is looked at again."""
+        if not _CHANGED.search(str(error)) or not self.surprises:
+            return False
+        self.surprises -= 1
+        return True
 
     def without_floats(self, broken: BreakGraph) -> bool:
         """Trace again with constants for the floats that vary? Once, if the break may be because of them; if it is not, they are

@@ -38,6 +38,7 @@ RAISES = re.compile("index|gather|scatter|take|put|select|embedding|nll|cross_en
                     "|linalg|chol|inv|solve|eig|svd|qr|lstsq|lobpcg|matrix_|bernoulli|multinomial|normal|poisson|binomial|assert|check|rng_state"
                     "|repeat_interleave|quantile|cov|corrcoef|tensor_split|narrow|unravel|validate|nonzero_static|sparse")  # fmt: skip
 _DIVIDES = re.compile("div|mod|remainder")  # integers by zero
+_WRITES_UNSEEN = re.compile("batch_norm|instance_norm|_fused_|fake_quant")  # inputs may change, and torch does not count it
 _ITEMS = re.compile("getitem|setitem")  # at places that a tensor says
 
 
@@ -144,8 +145,9 @@ def undoing(trace: Trace) -> Undoing | None:
     """None: what the graph raises ends the frame. Nothing that a program can see tells such a frame from eager's, but what it did in
     Python before."""
     graph, draws = trace.graph, trace.effects.draws
-    written = tuple(i for i in graph.inputs if i.written)
     nodes = list(graph.fx.nodes)
+    unseen = {given for n in nodes if _WRITES_UNSEEN.search(named(n)) for given in n.all_input_nodes}
+    written = tuple(i for i in graph.inputs if i.written or i.node in unseen)
     devices = tuple(dict.fromkeys(d for n in nodes if is_random(n) for d in _devices(n)))
     users = any(map(is_users, nodes))
     generators = tuple({id(d.generator): d.generator for d in draws}.values())

@@ -203,6 +203,11 @@ class ArrayVariable(VariableTracker):
     def key(self, tx: Interpreter) -> Any:
         return tx.raise_error(TypeError, "unhashable type: 'numpy.ndarray'")
 
+    def as_index(self, tx: Interpreter) -> VariableTracker:
+        from .array_calls import stand_in
+
+        return self.in_graph(tx) if self.scalar is None and stand_in(tx, self).dtype.kind in "bi" else self
+
     # -- items -------------------------------------------------------------------------------------------------------------------
 
     def length(self, tx: Interpreter) -> int | VariableTracker:

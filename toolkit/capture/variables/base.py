@@ -86,6 +86,10 @@ class VariableTracker:
 
     # -- what can be done with it ---------------------------------------------------------------------------------------
 
+    def as_index(self, tx: Interpreter) -> VariableTracker:
+        """What stands for it in the graph, as an index of a tensor."""
+        return self
+
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         """`self.name`; raises the traced AttributeError if there is none."""
         return tx.break_graph("unsupported-attribute", f"attribute {name!r} of {self.describe()} is read")

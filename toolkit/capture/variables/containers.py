@@ -390,6 +390,11 @@ class TupleVariable(SequenceVariable):
     def made(self, items: Sequence[VariableTracker]) -> VariableTracker:
         return TupleVariable(items, torch.Size if self.kind is torch.Size else tuple)
 
+    def as_index(self, tx: Interpreter) -> VariableTracker:
+        items = [tx.realize(v) for v in self.items]
+        indices = [v.as_index(tx) for v in items]
+        return self if self.kind is not tuple or indices == items else TupleVariable(indices)
+
     def is_constant(self) -> bool:
         return self.kind in (tuple, torch.Size) and all_constant(self.items)
 

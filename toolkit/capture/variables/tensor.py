@@ -127,6 +127,8 @@ class TensorVariable(VariableTracker):
             return self._of_autograd(tx, name)
         if name == "shape":
             return self.sizes(tx)
+        if name == "nbytes":
+            return tx.binary(operator.mul, self.sizes(tx).method_numel(tx), ConstantVariable(self.example.itemsize))
         if name in VIEWS:
             return tx.graph.call_function(getattr, [self, ConstantVariable(name)])
         if name == "data":
@@ -295,11 +297,11 @@ class TensorVariable(VariableTracker):
 
     def get_item(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
         answer = override(tx, operator.getitem, [self, key])
-        return answer if answer is not None else tx.graph.call_function(operator.getitem, [self, key])
+        return answer if answer is not None else tx.graph.call_function(operator.getitem, [self, key.as_index(tx)])
 
     def set_item(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> None:
         if override(tx, operator.setitem, [self, key, value]) is None:
-            tx.graph.call_function(operator.setitem, [self, key, value])
+            tx.graph.call_function(operator.setitem, [self, key.as_index(tx), value])
 
     def iterate(self, tx: Interpreter) -> VariableTracker:
         from .iterators import ItemsIteratorVariable
