@@ -5,8 +5,10 @@ import torch
 from torch.nn import functional as F
 
 from fuselab.toolkit import options
+from fuselab.toolkit.aot import decompositions
 from fuselab.toolkit.events import FellBack, Recorder
 from fuselab.toolkit.loops.ir import ExternKernel
+from fuselab.toolkit.lowering.table import RULES
 
 from .agree import agrees, lowered, names
 from .test_pointwise import data
@@ -129,3 +131,12 @@ def test_small_loops_over_weights_and_gates_are_not_repeated_for_every_pixel():
     assert any("sigmoid" in name for name in names(graph))
     follows = agrees(lambda x: (x - x.mean(1, True)) * torch.rsqrt(x.var(1, keepdim=True) + 1), torch.randn(4, 64))
     assert not any("rsqrt" in name for name in names(follows))
+
+
+def test_what_is_always_taken_apart_while_tracing_has_no_loops_of_its_own():
+    may_decline = {"copy", "index", "index_put", "adaptive_max_pool2d", "adaptive_max_pool3d"}
+    by_library = {"mv", "dot", "vdot", "masked_select", "grid_sampler_2d", "grid_sampler_3d"}
+    with torch.enable_grad():
+        taken_apart = decompositions.table()
+    both = {op._opname for op in RULES if op in taken_apart and op not in decompositions.WHOLE}
+    assert both == may_decline | by_library

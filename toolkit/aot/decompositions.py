@@ -19,10 +19,10 @@ from torch import Tensor
 
 from .._torch import get_decompositions
 from . import derivatives, distances, masks, quantizing, strides
+from .derivatives import LOW, narrow, wide
 from .recorder import Table
 
 aten = torch.ops.aten
-LOW = (torch.float16, torch.bfloat16)
 OURS: dict[Any, Callable[..., Any]] = {}
 
 
@@ -34,15 +34,6 @@ def row(*ops: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return rule
 
     return enter
-
-
-def wide(x: Tensor) -> Tensor:
-    """`x` in the dtype that arithmetic on it is done in."""
-    return aten._to_copy(x, dtype=torch.float32) if x.dtype in LOW else x
-
-
-def narrow(x: Tensor, dtype: torch.dtype) -> Tensor:
-    return aten._to_copy(x, dtype=dtype) if x.dtype is not dtype else x
 
 
 def _one_minus(x: Tensor) -> Tensor:
@@ -115,20 +106,20 @@ def threshold_backward(g: Tensor, x: Tensor, threshold: float) -> Tensor:
 
 @row(aten._softmax.default)
 def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    v = wide(x)
+    v, dtype = wide(x), torch.float32 if half_to_float else x.dtype
     if x.dim() == 0 or x.numel() == 0:
-        return NotImplemented
+        return NotImplemented if x.dim() == 0 else aten._to_copy(x, dtype=dtype)
     e = aten.exp(v - aten.amax(v, [dim], True))
-    return narrow(e * aten.reciprocal(aten.sum(e, [dim], True)), torch.float32 if half_to_float else x.dtype)
+    return narrow(e * aten.reciprocal(aten.sum(e, [dim], True)), dtype)
 
 
 @row(aten._log_softmax.default)
 def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    v = wide(x)
+    v, dtype = wide(x), torch.float32 if half_to_float else x.dtype
     if x.dim() == 0 or x.numel() == 0:
-        return NotImplemented
+        return NotImplemented if x.dim() == 0 else aten._to_copy(x, dtype=dtype)
     shifted = v - aten.amax(v, [dim], True)
-    return narrow(shifted - aten.log(aten.sum(aten.exp(shifted), [dim], True)), torch.float32 if half_to_float else x.dtype)
+    return narrow(shifted - aten.log(aten.sum(aten.exp(shifted), [dim], True)), dtype)
 
 
 @row(aten._softmax_backward_data.default)

@@ -13,11 +13,12 @@ aten = torch.ops.aten
 LOW = (torch.float16, torch.bfloat16)
 
 
-def _wide(x: Tensor) -> Tensor:
+def wide(x: Tensor) -> Tensor:
+    """`x` in the dtype that arithmetic on it is done in."""
     return aten._to_copy(x, dtype=torch.float32) if x.dtype in LOW else x
 
 
-def _narrow(x: Tensor, dtype: torch.dtype) -> Tensor:
+def narrow(x: Tensor, dtype: torch.dtype) -> Tensor:
     return aten._to_copy(x, dtype=dtype) if x.dtype is not dtype else x
 
 
@@ -30,10 +31,10 @@ def replication_pad_backward(g: Tensor, x: Tensor, padding: Sequence[Any]) -> Te
     """Each dimension for itself: what lies in a border is added to the element at that end."""
     if x.numel() == 0:
         return NotImplemented
-    total = _wide(g)
+    total = wide(g)
     for k in range(len(padding) // 2):
         total = _without_borders(total, x.dim() - 1 - k, padding[2 * k], padding[2 * k + 1])
-    return _narrow(total, g.dtype)
+    return narrow(total, g.dtype)
 
 
 def _without_borders(g: Tensor, dim: int, before: Any, after: Any) -> Tensor:
@@ -53,9 +54,9 @@ def _without_borders(g: Tensor, dim: int, before: Any, after: Any) -> Tensor:
 def weight_norm_backward(g: Tensor, v: Tensor, length: Tensor, norms: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Of w = length v / |v|: (length / |v|) (g - v Σ(g v) / |v|²), and Σ(g v) / |v|; the norms are of all dimensions but `dim`."""
     rest = [d for d in range(v.dim()) if d != dim % v.dim()]
-    w, u, scale, size = _wide(g), _wide(v), _wide(length), _wide(norms)
+    w, u, scale, size = wide(g), wide(v), wide(length), wide(norms)
     dot = aten.sum(w * u, rest, True) if rest else w * u
-    return _narrow(scale / size * (w - u * (dot / (size * size))), v.dtype), _narrow(dot / size, length.dtype)
+    return narrow(scale / size * (w - u * (dot / (size * size))), v.dtype), narrow(dot / size, length.dtype)
 
 
 def cdist_backward(g: Tensor, x: Tensor, y: Tensor, p: float, found: Tensor) -> Tensor:

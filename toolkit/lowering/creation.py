@@ -32,32 +32,20 @@ def full_like(b: Builder, x: TensorBox, value: Any, **where: Any) -> TensorBox:
 
 
 @lowers(
-    "zeros.default",
-    "empty.memory_format",
-    "zeros_like.default",
-    "empty_like.default",
-    "empty_strided.default",
-    "empty_permuted.default",
-    "new_zeros.default",
-    "new_empty.default",
+    "empty.memory_format", "zeros_like.default", "empty_like.default", "empty_strided.default", "empty_permuted.default",
     "new_empty_strided.default",
-)
+)  # fmt: skip
 def zeros(b: Builder, *args: Any, **where: Any) -> TensorBox:
     """Empty tensors are zeros too: what eager leaves in them is nobody's business."""
     return made(b, b.val.shape, 0, None)
 
 
-@lowers("ones.default", "ones_like.default", "new_ones.default")
+@lowers("ones_like.default")
 def ones(b: Builder, *args: Any, **where: Any) -> TensorBox:
     return made(b, b.val.shape, 1, None)
 
 
-@lowers("new_full.default")
-def new_full(b: Builder, x: TensorBox, size: Sequence[Any], value: Any, **where: Any) -> TensorBox:
-    return made(b, size, value, None)
-
-
-@lowers("fill.Scalar", "fill.Tensor")
+@lowers("fill.Tensor")
 def fill(b: Builder, x: TensorBox, value: Any) -> TensorBox:
     load = operand(value, (), x.dtype)
     return b.pointwise(lambda index: load(()), x.size, x.dtype, (value,) if isinstance(value, TensorBox) else (), x.device)
@@ -121,38 +109,3 @@ def linspace(b: Builder, start: Any, end: Any, steps: Any, **where: Any) -> Tens
     return b.pointwise(inner, exprs(b.val.shape), dtype, [v for v in (start, end) if isinstance(v, TensorBox)], b.val.device)
 
 
-@lowers("eye.default", "eye.m")
-def eye(b: Builder, *args: Any, **where: Any) -> TensorBox:
-    dtype = b.val.dtype
-    if dtype.is_complex:
-        return NotImplemented
-
-    def inner(index: Index) -> Value:
-        same = ops.eq(ops.index_expr(index[0], torch.int64), ops.index_expr(index[1], torch.int64))
-        return same if dtype is torch.bool else ops.where(same, ops.constant(1, dtype), ops.constant(0, dtype))
-
-    return b.pointwise(inner, exprs(b.val.shape), dtype, (), b.val.device)
-
-
-def _triangle(b: Builder, x: TensorBox, diagonal: int, lower: bool) -> TensorBox:
-    if x.dtype.is_complex:
-        return NotImplemented
-    load, dtype = x.loader(), x.dtype
-
-    def inner(index: Index) -> Value:
-        distance = ops.index_expr(index[-1] - index[-2], torch.int64)
-        limit = ops.constant(int(diagonal), torch.int64)
-        keep = ops.le(distance, limit) if lower else ops.ge(distance, limit)
-        return ops.where(keep, load(index), ops.constant(False if dtype is torch.bool else 0, dtype))
-
-    return b.pointwise(inner, x.size, dtype, (x,))
-
-
-@lowers("tril.default")
-def tril(b: Builder, x: TensorBox, diagonal: int = 0) -> TensorBox:
-    return _triangle(b, x, diagonal, True)
-
-
-@lowers("triu.default")
-def triu(b: Builder, x: TensorBox, diagonal: int = 0) -> TensorBox:
-    return _triangle(b, x, diagonal, False)

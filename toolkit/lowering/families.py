@@ -10,7 +10,6 @@ from . import (
     joining,
     library,
     mixing,
-    normalisation,
     pointwise,
     pooling,
     products,
@@ -25,5 +24,5 @@ from . import (
 
 FAMILIES = (
     *(pointwise, activation, special, view, restride, joining, reduction, indexing, searching, creation),
-    *(pooling, unpooling, adaptive, resampling, antialias, mixing, normalisation, library, products, convolution),
+    *(pooling, unpooling, adaptive, resampling, antialias, mixing, library, products, convolution),
 )

@@ -16,7 +16,6 @@ from ..loops.trace import record
 from .build import Builder
 from .pointwise import clone, where
 from .promotion import LOW, broadcast, cast, compute_dtype, elementwise, full, is_float, operand
-from .reshape import unflatten
 from .table import RULES, Declined, lowers
 from .view import alias, reshaped, wrapped
 
@@ -66,16 +65,6 @@ def gather(b: Builder, x: TensorBox, dim: int, indices: TensorBox, sparse_grad: 
         return load((*index[:dim], ops.indirect_indexing(at(index), x.size[dim], check), *index[dim + 1 :]))
 
     return reshaped(b.pointwise(inner, indices.size, x.dtype, (x, indices), x.device, work=2), shape)
-
-
-@lowers("take.default")
-def take(b: Builder, x: TensorBox, indices: TensorBox) -> TensorBox:
-    load, at, total = x.loader(), indices.loader(), product(x.size)
-
-    def inner(index: Index) -> Value:
-        return load(unflatten(ops.indirect_indexing(at(index), total), x.size))
-
-    return b.pointwise(inner, indices.size, x.dtype, (x, indices), x.device, work=2)
 
 
 class Picked:

@@ -18,7 +18,7 @@ from .library import library
 from .pointwise import clone
 from .promotion import cast, promoted
 from .table import lowers
-from .view import first_of, position, slice_range, unsqueeze, wrapped
+from .view import first_of, position, slice_range, wrapped
 
 MOST_PARTS = 8  # a choice among more costs more than writing each into its slice, or the library's copy
 MOST_SLICES = 64
@@ -88,12 +88,6 @@ def _loops(b: Builder, part: TensorBox, dtype: torch.dtype) -> Loops:
 
 def _shifted(load: Callable[[Index], Value], index: Index, dim: int, start: Expr) -> Callable[[], Value]:
     return lambda: load((*index[:dim], index[dim] - start, *index[dim + 1 :]))
-
-
-@lowers("stack.default")
-def stack(b: Builder, tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
-    dim = wrapped(dim, len(tensors[0].size) + 1)
-    return cat(b, [unsqueeze(b, t, dim) for t in tensors], dim)
 
 
 @lowers("slice_scatter.default")

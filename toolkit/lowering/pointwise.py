@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,14 +35,6 @@ def _float_unary(name: str) -> Callable[..., Any]:
 
 for _name in FLOAT_UNARY:
     lowers(f"{_name}.default")(_float_unary(_name))
-for _name, _same in (
-    ("special_erfinv", "erfinv"),
-    ("special_expit", "sigmoid"),
-    ("special_exp2", "exp2"),
-    ("special_expm1", "expm1"),
-    ("special_log1p", "log1p"),
-):
-    lowers(f"{_name}.default")(_float_unary(_same))
 
 
 # -- one operand, same dtype ------------------------------------------------------------------------------------------
@@ -68,11 +59,6 @@ def sign(b: Builder, x: TensorBox) -> TensorBox:
     return clone(b, x) if x.dtype is torch.bool else elementwise(b, ops.sign, (x,), x.dtype)
 
 
-@lowers("square.default")
-def square(b: Builder, x: TensorBox) -> TensorBox:
-    return NotImplemented if x.dtype.is_complex or x.dtype is torch.bool else elementwise(b, ops.square, (x,), x.dtype)
-
-
 def _rounding(name: str) -> Callable[..., Any]:
     def rule(b: Builder, x: TensorBox) -> TensorBox:
         return elementwise(b, getattr(ops, name), (x,), x.dtype, rounded=True) if is_float(x.dtype) else clone(b, x)
@@ -82,12 +68,6 @@ def _rounding(name: str) -> Callable[..., Any]:
 
 for _name in ("floor", "ceil", "trunc", "round"):
     lowers(f"{_name}.default")(_rounding(_name))
-lowers("fix.default")(_rounding("trunc"))
-
-
-@lowers("frac.default")
-def frac(b: Builder, x: TensorBox) -> TensorBox:
-    return elementwise(b, lambda v: ops.sub(v, ops.trunc(v)), (x,), x.dtype, rounded=True)
 
 
 @lowers("round.decimals")
@@ -124,21 +104,6 @@ def isnan(b: Builder, x: TensorBox) -> TensorBox:
 @lowers("isinf.default")
 def isinf(b: Builder, x: TensorBox) -> TensorBox:
     return _float_test(b, x, ops.isinf, False)
-
-
-@lowers("isfinite.default")
-def isfinite(b: Builder, x: TensorBox) -> TensorBox:
-    return _float_test(b, x, lambda v: ops.logical_not(ops.logical_or(ops.isinf(v), ops.isnan(v))), True)
-
-
-@lowers("isposinf.default")
-def isposinf(b: Builder, x: TensorBox) -> TensorBox:
-    return _float_test(b, x, lambda v: ops.eq(v, ops.constant(math.inf, x.dtype)), False)
-
-
-@lowers("isneginf.default")
-def isneginf(b: Builder, x: TensorBox) -> TensorBox:
-    return _float_test(b, x, lambda v: ops.eq(v, ops.constant(-math.inf, x.dtype)), False)
 
 
 def _float_test(b: Builder, x: TensorBox, test: Callable[[Value], Value], of_integers: bool) -> TensorBox:
@@ -231,11 +196,6 @@ def div_mode(b: Builder, x: Any, y: Any, rounding_mode: str | None = None) -> Te
     if dtype in LOW and rounding_mode == "trunc":  # eager rounds the quotient before it truncates
         return elementwise(b, lambda p, q: ops.trunc(ops.to_dtype(ops.truediv(p, q), dtype, torch.float32)), (x, y), dtype, rounded=True)
     return elementwise(b, ops.floordiv if rounding_mode == "floor" else ops.truncdiv, (x, y), dtype, rounded=True)
-
-
-@lowers("floor_divide.default", "floor_divide.Scalar")
-def floor_divide(b: Builder, x: Any, y: Any) -> TensorBox:
-    return div_mode(b, x, y, "floor")
 
 
 @lowers("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
@@ -408,7 +368,7 @@ _shift("rshift", "bitwise_right_shift", "__rshift__")
 # -- choice -----------------------------------------------------------------------------------------------------------
 
 
-@lowers("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
+@lowers("where.self")
 def where(b: Builder, condition: TensorBox, x: Any, y: Any) -> TensorBox:
     dtype = promoted(x, y)
     if dtype.is_complex:
@@ -419,15 +379,7 @@ def where(b: Builder, condition: TensorBox, x: Any, y: Any) -> TensorBox:
     return b.pointwise(lambda index: ops.where(test(index), yes(index), no(index)), size, dtype, tensors)
 
 
-@lowers("masked_fill.Scalar", "masked_fill.Tensor")
-def masked_fill(b: Builder, x: TensorBox, mask: TensorBox, value: Any) -> TensorBox:
-    tensors = [t for t in (x, mask, value) if isinstance(t, TensorBox)]
-    size = broadcast([x.size, mask.size])
-    test, old, new = operand(mask, size, torch.bool), operand(x, size, x.dtype), operand(value, size, x.dtype)
-    return NotImplemented if x.dtype.is_complex else b.pointwise(lambda i: ops.where(test(i), new(i), old(i)), size, x.dtype, tensors)
-
-
-@lowers("clamp.default", "clamp.Tensor", "clip.default", "clip.Tensor")
+@lowers("clamp.default", "clamp.Tensor")
 def clamp(b: Builder, x: TensorBox, min: Any = None, max: Any = None) -> TensorBox:
     dtype = promoted(x, min, max)
     if dtype is torch.bool:
@@ -504,10 +456,7 @@ def convert(b: Builder, x: TensorBox, dtype: torch.dtype) -> TensorBox:
     return clone(b, x) if x.dtype == dtype else cast(b, x, dtype)
 
 
-RULES[torch.ops.prims.convert_element_type.default] = convert
-
-
-@lowers("clone.default", "lift_fresh_copy.default", "contiguous.default", "alias_copy.default", "detach_copy.default")
+@lowers("clone.default", "lift_fresh_copy.default", "alias_copy.default", "detach_copy.default")
 def clone(b: Builder, x: TensorBox, memory_format: Any = None) -> TensorBox:
     """Loops over the same elements; the strides are the wish of whoever realizes them."""
     return b.pointwise(x.loader(), x.size, x.dtype, (x,), work=0)

@@ -95,14 +95,6 @@ def prod(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False, *, dt
     return reduced(b, "prod", cast(b, x, compute_dtype(result)), dim, keepdim, result)
 
 
-@lowers("nansum.default")
-def nansum(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> TensorBox:
-    if not is_float(x.dtype):
-        return sum_(b, x, dim, keepdim, dtype=dtype)
-    real = elementwise(b, lambda v: ops.where(ops.isnan(v), ops.constant(0, x.dtype), v), (x,), x.dtype)
-    return sum_(b, real, dim, keepdim, dtype=dtype)
-
-
 @lowers("count_nonzero.default", "count_nonzero.dim_IntList")
 def count_nonzero(b: Builder, x: TensorBox, dim: Any = None) -> TensorBox:
     return NotImplemented if x.dtype.is_complex else sum_(b, cast(b, x, torch.bool), dim)
@@ -132,11 +124,6 @@ def amax(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False) -> Te
 @lowers("amin.default")
 def amin(b: Builder, x: TensorBox, dim: Any = None, keepdim: bool = False) -> TensorBox:
     return extreme(b, "min", x, dim, keepdim)
-
-
-@lowers("aminmax.default")
-def aminmax(b: Builder, x: TensorBox, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    return extreme(b, "min", x, dim, keepdim), extreme(b, "max", x, dim, keepdim)
 
 
 @lowers("max.default")
@@ -224,25 +211,9 @@ def _freedom(n: Expr, correction: float) -> Any:
     raise Declined("var of a symbolic size with a correction that is no integer")
 
 
-def _dims_and_correction(dim: Any, correction: Any, unbiased: bool) -> tuple[Any, Any]:
-    if isinstance(dim, bool):  # var(x, unbiased)
-        return None, 1 if dim else 0
-    return dim, correction if correction is not None else (1 if unbiased else 0)
-
-
-@lowers("var.default", "var.dim", "var.correction")
-def var(b: Builder, x: TensorBox, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> TensorBox:
-    dim, correction = _dims_and_correction(dim, correction, unbiased)
+@lowers("var.correction")
+def var(b: Builder, x: TensorBox, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> TensorBox:
     return cast(b, moments(b, x, dim, correction, keepdim)[0], x.dtype) if is_float(x.dtype) else NotImplemented
-
-
-@lowers("std.default", "std.dim", "std.correction")
-def std(b: Builder, x: TensorBox, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> TensorBox:
-    if not is_float(x.dtype):
-        return NotImplemented
-    dim, correction = _dims_and_correction(dim, correction, unbiased)
-    spread = moments(b, x, dim, correction, keepdim)[0]
-    return cast(b, elementwise(b, ops.sqrt, (spread,), spread.dtype), x.dtype)
 
 
 def spread_and_centre(b: Builder, x: TensorBox, dim: Any, correction: Any, keepdim: bool) -> tuple[TensorBox, TensorBox]:
@@ -264,138 +235,11 @@ def spread_and_centre(b: Builder, x: TensorBox, dim: Any, correction: Any, keepd
     return spread, elementwise(b, value, (centre, last), centre.dtype)
 
 
-@lowers("var_mean.default", "var_mean.dim", "var_mean.correction")
-def var_mean(b: Builder, x: TensorBox, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: Any = None) -> Any:
+@lowers("var_mean.correction")
+def var_mean(b: Builder, x: TensorBox, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     if not is_float(x.dtype):
         return NotImplemented
-    dim, correction = _dims_and_correction(dim, correction, unbiased)
     return tuple(cast(b, v, x.dtype) for v in spread_and_centre(b, x, dim, correction, keepdim))
-
-
-@lowers("std_mean.correction")
-def std_mean(b: Builder, x: TensorBox, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    if not is_float(x.dtype):
-        return NotImplemented
-    spread, centre = spread_and_centre(b, x, dim, correction, keepdim)
-    return cast(b, elementwise(b, ops.sqrt, (spread,), spread.dtype), x.dtype), cast(b, centre, x.dtype)
-
-
-@lowers("native_layer_norm.default")
-def native_layer_norm(b: Builder, x: TensorBox, shape: Sequence[Any], weight: TensorBox | None, bias: TensorBox | None, eps: float) -> Any:
-    if not is_float(x.dtype):
-        return NotImplemented
-    rank = len(x.size)
-    dims = list(range(rank - len(shape), rank))
-    values = cast(b, x, compute_dtype(x.dtype))
-    spread, centre = moments(b, values, dims, 0, True)
-    inverse = elementwise(b, lambda v: ops.rsqrt(ops.add(v, ops.constant(eps, values.dtype))), (spread,), values.dtype)
-    b.realize(inverse)
-    result = elementwise(b, lambda v, m, r: ops.mul(ops.sub(v, m), r), (values, centre, inverse), values.dtype)
-    if weight is not None:
-        result = elementwise(b, ops.mul, (result, weight), values.dtype)
-    if bias is not None:
-        result = elementwise(b, ops.add, (result, bias), values.dtype)
-    stats = tuple(cast(b, v, want.dtype) for v, want in zip((centre, inverse), b.val[1:], strict=True))
-    return cast(b, result, x.dtype), *stats
-
-
-# -- norms and softmax ------------------------------------------------------------------------------------------------
-
-
-@lowers("linalg_vector_norm.default")
-def vector_norm(
-    b: Builder, x: TensorBox, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> TensorBox:
-    result = dtype or x.dtype
-    if not is_float(result) or not is_float(x.dtype) or (not axes(x, dim)):
-        return NotImplemented
-    x = elementwise(b, ops.abs, (cast(b, x, compute_dtype(result)),), compute_dtype(result))
-    return cast(b, _norm(b, x, ord, dim, keepdim), result)
-
-
-def _norm(b: Builder, x: TensorBox, ord: float, dim: Any, keepdim: bool) -> TensorBox:
-    """Of absolute values `x`."""
-    if ord in (math.inf, -math.inf):
-        return extreme(b, "max" if ord > 0 else "min", x, dim, keepdim)
-    if ord == 0:
-        nonzero = elementwise(b, lambda v: ops.ne(v, ops.constant(0, x.dtype)), (x,), x.dtype, torch.bool)
-        return reduced(b, "sum", cast(b, nonzero, x.dtype), dim, keepdim)
-    if ord == 1:
-        return reduced(b, "sum", x, dim, keepdim)
-    if ord == 2:
-        return elementwise(b, ops.sqrt, (reduced(b, "sum", elementwise(b, ops.square, (x,), x.dtype), dim, keepdim),), x.dtype)
-    powers = elementwise(b, ops.pow, (x, ord), x.dtype, heavy=True)
-    return elementwise(b, ops.pow, (reduced(b, "sum", powers, dim, keepdim), 1 / ord), x.dtype, heavy=True)
-
-
-def _shifted(b: Builder, x: TensorBox, dim: Any) -> TensorBox:
-    """x - max."""
-    return elementwise(b, ops.sub, (x, extreme(b, "max", x, dim, True)), x.dtype)
-
-
-def _softmax_input(b: Builder, x: TensorBox, half_to_float: bool) -> tuple[TensorBox, torch.dtype] | None:
-    if not is_float(x.dtype) or not x.size:
-        return None
-    return cast(b, x, compute_dtype(x.dtype)), torch.float32 if half_to_float else x.dtype
-
-
-@lowers("_softmax.default", "_safe_softmax.default")
-def softmax(b: Builder, x: TensorBox, dim: int, half_to_float: bool = False) -> TensorBox:
-    if str(b.node.target) != "aten._softmax.default":  # type: ignore[union-attr]
-        return NotImplemented
-    prepared = _softmax_input(b, x, half_to_float)
-    if prepared is None:
-        return NotImplemented
-    values, result = prepared
-    powers = elementwise(b, ops.exp, (_shifted(b, values, dim),), values.dtype, heavy=True)
-    powers.storage.stride = b.eager_stride(powers.size)
-    b.realize(powers)
-    total = reduced(b, "sum", powers, dim, True)
-    return cast(b, elementwise(b, ops.truediv, (powers, total), values.dtype), result)
-
-
-@lowers("_log_softmax.default")
-def log_softmax(b: Builder, x: TensorBox, dim: int, half_to_float: bool = False) -> TensorBox:
-    prepared = _softmax_input(b, x, half_to_float)
-    if prepared is None:
-        return NotImplemented
-    values, result = prepared
-    shifted = _shifted(b, values, dim)
-    total = reduced(b, "sum", elementwise(b, ops.exp, (shifted,), values.dtype, heavy=True), dim, True)
-    logarithm = elementwise(b, ops.log, (total,), values.dtype, heavy=True)
-    b.realize(logarithm)
-    return cast(b, elementwise(b, ops.sub, (shifted, logarithm), values.dtype), result)
-
-
-@lowers("_softmax_backward_data.default")
-def softmax_backward(b: Builder, grad: TensorBox, output: TensorBox, dim: int, input_dtype: torch.dtype) -> TensorBox:
-    if not output.size:
-        return NotImplemented
-    g, y = (cast(b, v, compute_dtype(v.dtype)) for v in (grad, output))
-    total = reduced(b, "sum", elementwise(b, ops.mul, (g, y), g.dtype), dim, True)
-    return cast(b, elementwise(b, lambda w, v, s: ops.mul(ops.sub(w, s), v), (g, y, total), g.dtype), input_dtype)
-
-
-@lowers("_log_softmax_backward_data.default")
-def log_softmax_backward(b: Builder, grad: TensorBox, output: TensorBox, dim: int, input_dtype: torch.dtype) -> TensorBox:
-    if not output.size:
-        return NotImplemented
-    g, y = (cast(b, v, compute_dtype(v.dtype)) for v in (grad, output))
-    total = reduced(b, "sum", g, dim, True)
-    return cast(b, elementwise(b, lambda v, p, s: ops.sub(v, ops.mul(ops.exp(p), s)), (g, y, total), g.dtype, heavy=True), input_dtype)
-
-
-@lowers("logsumexp.default")
-def logsumexp(b: Builder, x: TensorBox, dim: Any, keepdim: bool = False) -> TensorBox:
-    if not is_float(x.dtype) or not axes(x, dim):
-        return NotImplemented
-    values = cast(b, x, compute_dtype(x.dtype))
-    top = extreme(b, "max", values, dim, True)
-    finite = elementwise(b, lambda m: ops.where(ops.isinf(m), ops.constant(0, m_dtype), m), (top,), m_dtype := values.dtype)
-    powers = elementwise(b, lambda v, m: ops.exp(ops.sub(v, m)), (values, finite), values.dtype, heavy=True)
-    total = reduced(b, "sum", powers, dim, keepdim)
-    base = finite if keepdim else reshaped(finite, total.size)
-    return cast(b, elementwise(b, lambda s, m: ops.add(ops.log(s), m), (total, base), values.dtype, heavy=True), x.dtype)
 
 
 # -- scans ------------------------------------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ import torch
 from .. import shapes
 from ..loops.index import floordiv, modular
 from ..loops.ir import Reindex, TensorBox, View
-from ..loops.layout import ONE, ZERO, Expr, product
+from ..loops.layout import ONE, ZERO, Expr
 from ..loops.ops import Index, ops
 from .build import Builder, expr, exprs
 from .pointwise import clone
-from .promotion import broadcast, is_one
+from .promotion import is_one
 from .reshape import inferred, reshape_reindex
 from .table import RULES, Declined, Rule, lowers
 
@@ -31,22 +31,12 @@ def wrapped(dim: int, rank: int) -> int:
 # -- whole-tensor views -----------------------------------------------------------------------------------------------
 
 
-@lowers(
-    "alias.default",
-    "detach.default",
-    "lift_fresh.default",
-    "_conj.default",
-    "conj.default",
-    "resolve_conj.default",
-    "resolve_neg.default",
-    "lift.default",
-)
+@lowers("alias.default", "detach.default", "lift_fresh.default", "lift.default")
 def alias(b: Builder, x: TensorBox) -> TensorBox:
-    conjugates = x.dtype.is_complex and b.stem in ("conj", "resolve_conj", "resolve_neg")
-    return NotImplemented if conjugates else view_of(x, x.size, lambda index: index)
+    return view_of(x, x.size, lambda index: index)
 
 
-@lowers("view.default", "_unsafe_view.default", "reshape.default", "_reshape_alias.default", "view_copy.default")
+@lowers("view.default", "view_copy.default")
 def view(b: Builder, x: TensorBox, size: Sequence[Any], stride: Any = None) -> TensorBox:
     return reshaped(x, exprs(size))
 
@@ -87,7 +77,7 @@ def transpose(b: Builder, x: TensorBox, dim0: int, dim1: int) -> TensorBox:
     return permute(b, x, dims)
 
 
-@lowers("t.default", "numpy_T.default", "t_copy.default")
+@lowers("t.default", "t_copy.default")
 def t(b: Builder, x: TensorBox) -> TensorBox:
     return permute(b, x, list(range(len(x.size)))[::-1])
 
@@ -244,18 +234,6 @@ def unfold(b: Builder, x: TensorBox, dim: int, size: int, step: int) -> TensorBo
     return view_of(x, new, lambda i: (*i[:dim], i[dim] * step + i[-1], *i[dim + 1 : -1]))
 
 
-@lowers("flatten.using_ints")
-def flatten(b: Builder, x: TensorBox, start: int = 0, end: int = -1) -> TensorBox:
-    start, end = wrapped(start, len(x.size)), wrapped(end, len(x.size))
-    return reshaped(x, (*x.size[:start], product(x.size[start : end + 1]), *x.size[end + 1 :]))
-
-
-@lowers("broadcast_tensors.default")
-def broadcast_tensors(b: Builder, tensors: Sequence[TensorBox]) -> Any:
-    size = broadcast([t.size for t in tensors])
-    return tuple(expand(b, t, size) for t in tensors)
-
-
 @lowers("narrow_copy.default")
 def narrow_copy(b: Builder, x: TensorBox, dim: int, start: Any, length: Any) -> TensorBox:
     dim = wrapped(dim, len(x.size))
@@ -284,27 +262,6 @@ def repeat(b: Builder, x: TensorBox, repeats: Sequence[Any]) -> TensorBox:
     def reindex(index: Index) -> Index:
         pairs = zip(index, old, times, strict=True)
         return tuple(i if r == 1 else ZERO if n == 1 else modular(i, ONE, n) for i, n, r in pairs)[skip:]
-
-    return clone(b, view_of(x, size, reindex))
-
-
-@lowers("roll.default")
-def roll(b: Builder, x: TensorBox, shifts: Sequence[Any], dims: Sequence[int] = ()) -> TensorBox:
-    if not dims:
-        flat = reshaped(x, (expr(-1),))
-        return reshaped(roll(b, flat, shifts, (0,)), x.size)
-    moved: dict[int, Expr] = {}
-    for s, dim in zip(exprs(shifts), dims, strict=True):
-        d = wrapped(dim, len(x.size))
-        moved[d] = moved.get(d, ZERO) + s
-    size = x.size
-    if any(n == 0 for n in size):
-        return clone(b, x)
-    if any(s.free_symbols for s in moved.values()) or any(size[d].free_symbols for d in moved):
-        return NotImplemented
-
-    def reindex(index: Index) -> Index:
-        return tuple(modular(i + (-moved[d]) % size[d], ONE, size[d]) if d in moved else i for d, i in enumerate(index))
 
     return clone(b, view_of(x, size, reindex))
 
