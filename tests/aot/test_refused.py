@@ -14,7 +14,18 @@ from fuselab.toolkit.events import FellBack, InternalFailure, KernelFailed, Reco
 
 INTS, BOOLS = torch.arange(6).view(2, 3), torch.ones(2, 3, dtype=torch.bool)
 FLOATS, HALVES, COMPLEX = torch.linspace(0, 1, 3), torch.ones(3).half(), torch.ones(3, dtype=torch.complex64)
+PLACES = torch.tensor([0, 1])
+
+
+def within_itself(write):
+    return write(PLACES.clone())
+
+
 REFUSED = {
+    "itself added at places": lambda: within_itself(lambda v: v.index_add_(0, PLACES, v)),
+    "itself put at places": lambda: within_itself(lambda v: operator.setitem(v, PLACES, v)),
+    "places that are changed": lambda: within_itself(lambda v: v.scatter_(0, v, 3)),
+    "gathered into itself": lambda: within_itself(lambda v: torch.gather(v, 0, PLACES, out=v)),
     "softmax of integers": lambda: F.softmax(INTS, -1),
     "cross entropy of integers": lambda: F.cross_entropy(INTS, torch.tensor([0, 1])),
     "gelu of integers": lambda: F.gelu(INTS, approximate="tanh"),

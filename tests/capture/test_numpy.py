@@ -256,3 +256,10 @@ def test_arrays_through_the_whole_pipeline(backend):
         a, b = A.copy(), A.copy()
         alike(fn(X, a), compiled(X, b))
         alike(a, b)
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint64])
+def test_what_torch_cannot_do_with_wide_unsigned_integers_numpy_does(dtype):
+    a = np.array([0, 1, 3, 200, 255], dtype)
+    for fn in (np.argmax, np.ptp, np.diff, np.abs, np.negative, lambda v: v.astype(np.float32) / 255, lambda v: v[1:3] * v[1:3]):
+        with_arrays(lambda v, fn=fn: fn(v), a)

@@ -23,6 +23,11 @@ AUGMENTED = frozenset("iadd isub imul itruediv ifloordiv imod ipow iand ior ixor
 NO_WRITES = frozenset(
     "requires_grad_ detach_ t_ transpose_ swapaxes_ swapdims_ unsqueeze_ squeeze_ set_ resize_ resize_as_ rename_ share_memory_".split()  # noqa: SIM905
 )
+# kernels that move elements by index: eager refuses where what they read, values or index, is what they write
+BY_INDEX = frozenset(
+    "setitem index_add index_copy index_put index_reduce index_fill scatter scatter_add scatter_reduce put take gather "
+    "index_select masked_select".split()  # noqa: SIM905
+)
 
 
 class Overlaps:
@@ -54,6 +59,9 @@ class Overlaps:
                 raise CannotTrace("a tensor whose elements share memory is changed in place")
             if any(_overlaps_partly(written, s) for s in sources):
                 raise CannotTrace("a tensor is changed in place from another window of its own memory")
+            read = args if self._into else args[1:]
+            if _name(target).strip("_") in BY_INDEX and any(_meets(written, s) for s in tree_leaves((read, dict(kwargs, out=None)))):
+                raise CannotTrace("a tensor is changed by index, and read by the same call")
 
     def _refuse_restrided(self, name: str, args: tuple[Any, ...]) -> None:
         """Memory is seen in other strides after a write into it that may have moved it: a new value lies densely, without gaps."""
@@ -170,6 +178,12 @@ def _overlaps_partly(a: torch.Tensor, b: torch.Tensor) -> bool:
     if (first, end) == (other, other_end):
         return a.stride() != b.stride()
     return first < other_end and other < end
+
+
+def _meets(a: torch.Tensor, b: Any) -> bool:
+    if not isinstance(b, torch.Tensor) or a.layout is not torch.strided or b.layout is not torch.strided:
+        return False
+    return a is b or (storage_key(a) == storage_key(b) and _dense(a) and _dense(b) and _span(a) == _span(b))
 
 
 def _dense(x: torch.Tensor) -> bool:

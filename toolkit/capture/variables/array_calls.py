@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._pytree import tree_map, tree_map_only
 
 from ... import _torch, shapes
 from .arrays import ArrayVariable, constant_tensor, numpy
@@ -52,10 +53,10 @@ def on_tensors(kind: str, name: str) -> Callable[..., Any]:
     space = _torch.numpy_of_torch()
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = torch.utils._pytree.tree_map_only(torch.Tensor, space.asarray, list(args))
+        given = tree_map_only(torch.Tensor, space.asarray, list(args))
         if kind == "attribute":
             return _tensors(getattr(given[0], name))
-        named = torch.utils._pytree.tree_map_only(torch.Tensor, space.asarray, kwargs)
+        named = tree_map_only(torch.Tensor, space.asarray, kwargs)
         if kind == "method":
             return _tensors(getattr(given[0], name)(*given[1:], **named))
         return _tensors(getattr(operator if kind == "operator" else space, name)(*given, **named))
@@ -154,11 +155,29 @@ def _asked(tx: Interpreter, kind: str, name: str, args: Args, kwargs: Kwargs) ->
             if kind == "attribute":
                 return getattr(given[0], name), given
             function = getattr(given[0], name) if kind == "method" else getattr(operator if kind == "operator" else numpy, name)
-            return function(*given[1 if kind == "method" else 0 :], **named), given
+            expected = function(*given[1 if kind == "method" else 0 :], **named)
     except NotConstant as unknown:
         tx.break_graph("numpy", f"numpy's {name} is called with {unknown}")
     except Exception as error:
         tx.break_graph("numpy", f"numpy's {name} raises {type(error).__name__}")
+    _refuse_without_kernel(tx, kind, name, given, named)
+    return expected, given
+
+
+def _refuse_without_kernel(tx: Interpreter, kind: str, name: str, given: list[Any], named: dict[str, Any]) -> None:
+    """Of wide unsigned integers torch knows little, and its fake tensors do not say what: its rendering is tried on the ones."""
+    if not any(a.dtype.kind == "u" and a.itemsize > 1 for a in _flat([*given, *named.values()])):
+        return
+    try:
+        on_tensors(kind, name)(*tree_map(_as_in_graph, given), **tree_map(_as_in_graph, named))
+    except Exception as error:
+        tx.break_graph("numpy", f"torch's rendering of numpy's {name} raises {type(error).__name__}")
+
+
+def _as_in_graph(value: Any) -> Any:
+    if isinstance(value, type | numpy.dtype):
+        return numpy.dtype(value).name
+    return torch.as_tensor(value) if isinstance(value, numpy.ndarray | numpy.generic) else value
 
 
 def _is_float(value: Any) -> bool:
