@@ -69,6 +69,11 @@ REFUSED = {
     "targets that are no probabilities": lambda: F.binary_cross_entropy(FLOATS, FLOATS * 3),
     "a mask's value too large for halves": lambda: HALVES.masked_fill(HALVES > 0, -1e9).softmax(-1),
     "a choice too large for bytes": lambda: torch.where(BOOLS, INTS.byte(), 300),
+    "sums so far in bools": lambda: torch.cumsum(INTS, 0, dtype=torch.bool),
+    "masked sums so far of bools": lambda: torch.masked.cumsum(BOOLS, 0),
+    "products so far in bools": lambda: torch.cumprod(BOOLS, 0, dtype=torch.bool),
+    "sums in complex numbers": lambda: torch.nansum(FLOATS, 0, dtype=torch.complex64),
+    "a row of integers pooled": lambda: F.max_pool1d(INTS, 2),
     "a value too large for floats": lambda: FLOATS.clamp(0, 1e40),
     "a value too large for bytes": lambda: INTS.byte().clamp(0, 300),
     "a constant too large for bytes": lambda: torch.full((2,), 300, dtype=torch.uint8),
@@ -94,6 +99,8 @@ TAKEN = {
     "a choice too large for halves": lambda: torch.where(HALVES < 0, HALVES, -1e9),
     "infinity in halves": lambda: HALVES.masked_fill(HALVES > 0, float("-inf")),
     "probabilities": lambda: F.binary_cross_entropy(FLOATS, FLOATS),
+    "sums so far of bools": lambda: torch.cumsum(BOOLS, 0),
+    "places of the largest of integers": lambda: F.max_pool1d(INTS, 2, return_indices=True)[1],
     "integers multiplied into floats": lambda: FLOATS.clone().mul_(INTS[0]),
     "floats with integer targets": lambda: F.cross_entropy(INTS.float(), torch.tensor([0, 1])),
 }
@@ -136,6 +143,20 @@ def test_one_warning_that_a_result_is_resized():
             f(torch.ones(5))
         said.append([str(w.message) for w in caught])
     assert len(said[0]) == 1
+    assert said[0] == said[1]
+
+
+def test_each_call_warns_of_variances_of_too_few():
+    def spread(x):
+        return x.std(1), x[:, 0].var(), torch.var_mean(x, 1), torch.std_mean(x, correction=7)
+
+    said = []
+    for f in (spread, fuselab.compile(spread, backend="cpp")):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.testing.assert_close(f(torch.ones(3, 1)), spread(torch.ones(3, 1)), equal_nan=True)
+        said.append([str(w.message) for w in caught if "degrees of freedom" in str(w.message)])
+    assert len(said[0]) == 6
     assert said[0] == said[1]
 
 

@@ -9,7 +9,8 @@ samples past the third; `variants` methods, in-place methods (also on views); `o
 of another size, of another dtype; `mixed` one argument of another dtype, without dimensions, a Python number; `lazy` conjugates and
 negatives that are to be computed, strides that nobody steps; `grads` gradients that come in expanded and turned; `again` the same compiled
 function once more with batches of twice the size, of one and of none. A call that eager refuses is left out. Many calls are one graph.
-Compared are structure, dtype, shape, strides, values, what aliases what, the arguments afterwards and, for float32, gradients. `errors`:
+Compared are structure, dtype, shape, strides, values, what aliases what, the arguments afterwards and, for float32, gradients. Values that
+eager gives too when it is asked otherwise (`eagers_answers.py`) are counted by themselves, with how it was asked. `errors`:
 what `error_inputs` of the operator says eager refuses, compiled, raises the same kind of exception.
 """
 
@@ -31,9 +32,9 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 import fuselab
 from fuselab.toolkit import events
+from tests.cases.eagers_answers import agreeing, explained, rounding
 from tests.cases.odd_inputs import LAYOUTS, special
 
-TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2, torch.complex64: 1e-4}
 # Results that eager does not define, and operators that crash in eager itself on inputs made here (_chunk_cat, ldl_solve).
 UNDEFINED = re.compile(
     "empty|resize|jiterator|geqrf|rrelu|as_strided_partial|lstsq|fractional|svd|eig|qr$|pca|lu|_chunk_cat|ldl_solve|_unsafe_masked_index$"
@@ -262,19 +263,19 @@ def together(calls: list[Call]) -> Callable[..., Any]:
     return odd
 
 
-def differences(found: Any, expected: Any) -> Iterator[str]:
+def differences(found: Any, expected: Any, least: float = 0.0) -> Iterator[str]:
     (a, how_a), (b, how_b) = tree_flatten(found), tree_flatten(expected)
     if len(a) != len(b) or str(how_a) != str(how_b):
         yield f"structure {how_a} for {how_b}"[:200]
         return
     for x, y in zip(a, b, strict=True):
         if isinstance(y, torch.Tensor):
-            yield from tensor_differences(x, y)
+            yield from tensor_differences(x, y, least)
         elif type(x) is not type(y) or not (x == y or (isinstance(y, float) and math.isnan(y))):
             yield f"{x!r} for {y!r}"[:120]
 
 
-def tensor_differences(x: Any, y: torch.Tensor) -> Iterator[str]:
+def tensor_differences(x: Any, y: torch.Tensor, least: float) -> Iterator[str]:
     for what in ("dtype", "shape", "layout", "requires_grad"):
         if getattr(x, what, None) != getattr(y, what):
             yield f"{what} {getattr(x, what, None)} for {getattr(y, what)}"
@@ -284,13 +285,7 @@ def tensor_differences(x: Any, y: torch.Tensor) -> Iterator[str]:
     if y.numel() and any(s != t for s, t, n in zip(x.stride(), y.stride(), y.shape, strict=True) if n > 1):
         yield f"strides {x.stride()} for {y.stride()} of {tuple(y.shape)}"
     x, y = x.detach(), y.detach()
-    if not (y.is_floating_point() or y.is_complex()):
-        same = x == y
-    else:
-        tolerance = TOLERANCE.get(y.dtype, 1e-2)
-        if y.dtype.itemsize == 1:
-            x, y = x.float(), y.float()
-        same = torch.isclose(x, y, rtol=tolerance, atol=tolerance / 10, equal_nan=True)
+    same = agreeing(x, y, least)
     if not bool(same.all()):
         k = int((~same).flatten().int().argmax())
         yield f"{x.flatten()[k].item()} for {y.flatten()[k].item()} at {k} of {tuple(y.shape)} {y.dtype}, {int((~same).sum())} wrong"
@@ -333,10 +328,34 @@ def said_of(calls: list[Call], how: dict[str, Any]) -> Iterator[tuple[Call, str]
         return
     said = list(wrong_of(calls, expected, before, how)) if expected is not None else ["unknown"]
     if said and len(calls) == 1:
-        yield calls[0], "; ".join(said[:3])
+        values_alone = not any(s.startswith(("gradient", "failure")) for s in said)
+        if values_alone and (why := as_eager_elsewhere(calls[0], how)):
+            EXPLAINED.append(f"{calls[0].name}: {why}")
+        else:
+            yield calls[0], "; ".join(said[:3])
     elif said:
+        known = len(EXPLAINED)
         alone = [pair for c in calls for pair in said_of([c], how)]
-        yield from alone or ([(calls[0], f"only together with {len(calls) - 1} others: {said[0]}")] if said != ["unknown"] else [])
+        whole = len(EXPLAINED) == known and said != ["unknown"]
+        yield from alone or ([(calls[0], f"only together with {len(calls) - 1} others: {said[0]}")] if whole else [])
+
+
+def as_eager_elsewhere(call: Call, how: dict[str, Any]) -> str:
+    """The ways of asking eager by which the compiled call's results, without gradients, are its answers; "" if there are none."""
+    fuselab.reset()
+    try:
+        (found,), made = outcome(fuselab.compile(together([call]), **how), [call])
+        (expected,), before = outcome(together([call]), [call])
+        if list(differences(made, before)) or sharing(found, made) != sharing(expected, before):
+            return ""
+        args, kwargs = call.make()
+        return explained(call.function, *tree_map(detached, (args, kwargs)), *tree_map(detached, (found, expected)))
+    except Exception:
+        return ""
+
+
+def detached(t: Any) -> Any:
+    return t.detach() if isinstance(t, torch.Tensor) else t
 
 
 def wrong_of(calls: list[Call], expected: Any, before: Any, how: dict[str, Any]) -> Iterator[str]:
@@ -350,7 +369,8 @@ def wrong_of(calls: list[Call], expected: Any, before: Any, how: dict[str, Any])
     events.listen(take)
     try:
         found, made = outcome(fuselab.compile(together(calls), **how), calls)
-        yield from differences(found, expected)
+        for mine, eagers, given in zip(found, expected, before, strict=True):
+            yield from differences(mine, eagers, rounding(given))
         yield from (f"argument: {d}" for d in differences(made, before))
         if sharing(found, made) != sharing(expected, before):
             yield f"sharing {sharing(found, made)} for {sharing(expected, before)}"
@@ -368,7 +388,9 @@ def gradient_differences(found: tuple[Any, Any], expected: tuple[Any, Any], inco
         wanted = gradients(*expected, incoming)
     except Exception:
         return
-    yield from (f"gradient {incoming}: {d}" for d in differences(gradients(*found, incoming), wanted))
+    leaves = [rounding(m) for m in expected[1] for t in tensors(m) if t.requires_grad and t.is_leaf]
+    for mine, eagers, least in zip(gradients(*found, incoming) or [], wanted or [], leaves, strict=True):
+        yield from (f"gradient {incoming}: {d}" for d in differences(mine, eagers, least))
 
 
 # -- the same code with other sizes -----------------------------------------------------------------------------------
@@ -457,6 +479,7 @@ def is_for(op: Any, part: str, dtype: torch.dtype) -> bool:
 
 
 SEEN = {"calls": 0}
+EXPLAINED: list[str] = []  # calls whose results eager gives too, asked otherwise
 
 
 def main() -> None:
@@ -474,7 +497,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     how: dict[str, Any] = {"backend": a.backend, "dynamic": True if a.dynamic else None}
     first, step = map(int, a.slice.split("/"))
-    bad = 0
+    bad = elsewhere = 0
     for op in [o for o in op_db if re.search(a.ops, o.full_name)][first::step]:
         for part, dtype in itertools.product(a.part.split(","), map(lambda d: getattr(torch, d), a.dtypes.split(","))):
             if not is_for(op, part, dtype):
@@ -484,9 +507,13 @@ def main() -> None:
                 for name, said in rows:
                     bad += 1
                     print(f"{op.full_name} {part} {str(dtype)[6:]} {name}: {said}", flush=True)
+                for said in EXPLAINED:
+                    print(f"  as eager elsewhere: {op.full_name} {part} {str(dtype)[6:]} {said}", flush=True)
+                elsewhere += len(EXPLAINED)
+                EXPLAINED.clear()
             except Exception:
                 print(f"{op.full_name} {part} {dtype}: sweep failed {traceback.format_exc(limit=-3)}", flush=True)
-    print(f"{SEEN['calls']} calls, {bad} differ", flush=True)
+    print(f"{SEEN['calls']} calls, {bad} differ, {elsewhere} more as eager elsewhere", flush=True)
 
 
 if __name__ == "__main__":

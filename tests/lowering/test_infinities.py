@@ -34,6 +34,17 @@ def test_a_running_mean_loses_an_infinity_that_is_not_the_last():
     agrees(lambda x: F.batch_norm(x, None, None, None, None, True), x)
 
 
+def test_a_running_mean_ends_in_its_only_infinity():
+    rows = [[1.0, 2, math.inf], [math.inf, 2, math.inf], [1, -math.inf, -math.inf], [1, 2, -math.inf], [math.inf, -math.inf, 1], [1, 2, 3]]
+    agrees(lambda x: (torch.var_mean(x, 1), torch.std_mean(x, 1, correction=0)), torch.tensor(rows))
+
+
+def test_means_that_norms_give_back_lose_an_infinity():
+    x = torch.tensor([[math.inf, 1, 2, 3], [1, -math.inf, 3, 4], [1, 2, 3, 4], [math.inf, math.inf, 1, 2]])
+    agrees(lambda x: torch.ops.aten.native_layer_norm(x, [4], None, None, 1e-5), x)
+    agrees(lambda x: torch.ops.aten.native_group_norm(x, None, None, 4, 2, 2, 1, 1e-5), x[..., None].view(4, 2, 2))
+
+
 @pytest.mark.filterwarnings("ignore:var_mean")
 def test_a_running_mean_of_nothing():
     agrees(lambda x: torch.var_mean(x, 1), torch.empty(3, 0))

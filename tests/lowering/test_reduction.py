@@ -110,6 +110,11 @@ def test_a_nan_stays_the_extreme_so_far():
     compiled.agrees(lambda x: [*torch.cummax(x, 0), *torch.cummin(x, 0)], x)
 
 
+def test_of_two_zeros_the_later_one_is_the_extreme_so_far():
+    x = torch.tensor([-0.0, 0.0, -0.0, 0.0, 0.0, -0.0])
+    compiled.agrees(lambda x: [torch.cummax(x, 0)[0].signbit(), torch.cummin(x, 0)[0].signbit()], x)
+
+
 def test_a_scan_keeps_its_order_beside_another():
     x = data(torch.float32, 4, 5)
     compiled.agrees(lambda x: [x.flatten().cumsum(0), x.t().flatten().cumsum(0), x.t().flatten().cummax(0)[1]], x)

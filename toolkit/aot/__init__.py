@@ -23,6 +23,7 @@ from .joint import Joint, flat, trace, write_inside
 from .late import cut, joined
 from .partition import split
 from .relay import Retrace
+from .spectra import without_unused_vectors
 from .strides import Order
 from .training import bind_training
 from .variants import only
@@ -99,6 +100,7 @@ def _traced(gm: GraphModule, examples: Sequence[Any], names: Sequence[str], layo
     write_inside(joint)
     joint.graph = clean(joint.graph)
     _give_origins(joint.graph)
+    without_unused_vectors(joint.graph, gm)
     return joint
 
 

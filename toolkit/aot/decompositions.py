@@ -143,6 +143,11 @@ def _statistics(v: Tensor, dims: Sequence[int], eps: float) -> tuple[Tensor, Ten
     return mean, aten.rsqrt(var + eps), var
 
 
+def _lost(mean: Tensor) -> Tensor:
+    """Eager's norms take rows apart: an infinity in a part becomes NaN when the next one is added. The normalised row is NaN anyway."""
+    return aten.masked_fill.Scalar(mean, aten.isinf(mean), math.nan)
+
+
 def _affine(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     if weight is not None:
         y = y * wide(weight)
@@ -162,6 +167,7 @@ def layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Ten
         return NotImplemented
     v = wide(x)
     mean, rstd, _ = _statistics(v, range(x.dim() - len(shape), x.dim()), eps)
+    mean = _lost(mean)
     return narrow(_affine((v - mean) * rstd, weight, bias), x.dtype), *_kept(x, weight, mean, rstd)
 
 
@@ -356,6 +362,7 @@ def group_norm(x: Tensor, weight: Any, bias: Any, n: int, c: int, hxw: int, grou
         return NotImplemented
     grouped = aten.reshape(wide(x), [n, groups, c // groups * hxw])
     mean, rstd, _ = _statistics(grouped, [2], eps)
+    mean = _lost(mean)
     y = aten.reshape((grouped - mean) * rstd, list(x.shape))
     if weight is not None:
         y = y * _channels(wide(weight), x.dim())

@@ -160,6 +160,13 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
     return x if not training or p == 0 else NotImplemented
 
 
+def max_pool1d(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Eager has a kernel of its own where no gradients are asked for, which does not take integers; a trace pools an image of one row."""
+    if not x.is_floating_point() and x.device.type == "cpu":
+        raise CannotTrace("max_pool1d of integers")
+    return NotImplemented
+
+
 def resize_as_(x: Tensor, like: Tensor, *, memory_format: Any = None) -> Any:
     """Functionalization of it forgets the new size."""
     return x.resize_(like.shape, **({} if memory_format is None else {"memory_format": memory_format}))
@@ -167,6 +174,8 @@ def resize_as_(x: Tensor, like: Tensor, *, memory_format: Any = None) -> Any:
 
 SUBSTITUTES: dict[Any, Callable[..., Any]] = {
     torch.batch_norm: batch_norm,
+    torch.max_pool1d: max_pool1d,
+    F.max_pool1d: max_pool1d,
     torch.resize_as_: resize_as_,
     torch.Tensor.resize_as_: resize_as_,
     F.one_hot: one_hot,

@@ -12,8 +12,8 @@ from .cpp_prelude import C_TYPES
 SCANS = {
     "sum": "{0} + {1}",
     "prod": "{0} * {1}",
-    "max": "nan_max<{2}>({0}, {1})",
-    "min": "nan_min<{2}>({0}, {1})",
+    "max": "last_max<{2}>({0}, {1})",
+    "min": "last_min<{2}>({0}, {1})",
     "logcumsumexp": "log_add_exp<{2}>({0}, {1})",
 }
 

@@ -89,6 +89,9 @@ static inline float8e5m2 to_f8e5m2(float f) {
 // NaN wins.
 template <class T> static inline T nan_max(T a, T b) { return (b > a) | (b != b) ? b : a; }
 template <class T> static inline T nan_min(T a, T b) { return (b < a) | (b != b) ? b : a; }
+// So far: of two zeros the later one.
+template <class T> static inline T last_max(T a, T b) { return (b >= a) | (b != b) ? b : a; }
+template <class T> static inline T last_min(T a, T b) { return (b <= a) | (b != b) ? b : a; }
 #pragma omp declare reduction(nan_max : float, double : omp_out = nan_max(omp_out, omp_in)) initializer(omp_priv = -INFINITY)
 #pragma omp declare reduction(nan_min : float, double : omp_out = nan_min(omp_out, omp_in)) initializer(omp_priv = INFINITY)
 // Integers wrap round; division rounds down; a shift by the width or more gives 0 or the sign.

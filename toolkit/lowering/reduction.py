@@ -217,8 +217,8 @@ def var(b: Builder, x: TensorBox, dim: Any = None, *, correction: Any = None, ke
 
 
 def spread_and_centre(b: Builder, x: TensorBox, dim: Any, correction: Any, keepdim: bool) -> tuple[TensorBox, TensorBox]:
-    """(variance, mean) as eager's running mean has them: an infinity makes it NaN at the next element, so only the last may be one. Norms,
-    which these may be a part of, do without."""
+    """(variance, mean) as eager's running mean has them: an infinity makes it NaN at the next element, so only the last may be one, and the
+    only one. Norms, which these may be a part of, do without."""
     spread, centre = moments(b, x, dim, correction, keepdim)
     dims, whole = axes(x, dim), b.node.meta.get("part_of")  # type: ignore[union-attr]
     if not dims or not all(x.size[d].is_positive for d in dims) or (whole is not None and whole._opname != "std_mean"):
@@ -227,12 +227,13 @@ def spread_and_centre(b: Builder, x: TensorBox, dim: Any, correction: Any, keepd
     for d in dims:
         last = narrowed(last, d, x.size[d] - 1, ONE)
     last = reshaped(cast(b, last, centre.dtype), centre.size)
+    infinities = reduced(b, "sum", cast(b, elementwise(b, ops.isinf, (x,), x.dtype, torch.bool), centre.dtype), dim, keepdim)
 
-    def value(mean: Value, end: Value) -> Value:
-        lost = ops.logical_and(ops.isinf(mean), ops.ne(end, mean))
-        return ops.where(lost, ops.constant(math.nan, centre.dtype), mean)
+    def value(mean: Value, end: Value, number: Value) -> Value:
+        lost = ops.logical_or(ops.ne(end, mean), ops.gt(number, ops.constant(1, centre.dtype)))
+        return ops.where(ops.logical_and(ops.isinf(mean), lost), ops.constant(math.nan, centre.dtype), mean)
 
-    return spread, elementwise(b, value, (centre, last), centre.dtype)
+    return spread, elementwise(b, value, (centre, last, infinities), centre.dtype)
 
 
 @lowers("var_mean.correction")
