@@ -36,7 +36,11 @@ def test_no_numbers_in_a_matrix_give_what_eager_gives(name):
         x = torch.eye(n)
         x[0, -1] = x[-1, 0] = bad
         for matrix in (x, torch.full_like(x, bad)):
-            torch.testing.assert_close(outcome(compiled, matrix), outcome(fn, matrix), equal_nan=True)
+            found, expected = outcome(compiled, matrix), outcome(fn, matrix)
+            if isinstance(expected, str):
+                assert found == expected
+            else:
+                torch.testing.assert_close(found, expected, equal_nan=True)
 
 
 def test_vectors_are_computed_for_who_uses_or_asks_for_them():

@@ -144,7 +144,7 @@ def _statistics(v: Tensor, dims: Sequence[int], eps: float) -> tuple[Tensor, Ten
 
 
 def _lost(mean: Tensor) -> Tensor:
-    """Eager's norms take rows apart: an infinity in a part becomes NaN when the next one is added. The normalised row is NaN anyway."""
+    """The mean that a norm gives back. Eager takes rows apart: an infinity in a part becomes NaN when the next one is added."""
     return aten.masked_fill.Scalar(mean, aten.isinf(mean), math.nan)
 
 
@@ -167,8 +167,7 @@ def layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Ten
         return NotImplemented
     v = wide(x)
     mean, rstd, _ = _statistics(v, range(x.dim() - len(shape), x.dim()), eps)
-    mean = _lost(mean)
-    return narrow(_affine((v - mean) * rstd, weight, bias), x.dtype), *_kept(x, weight, mean, rstd)
+    return narrow(_affine((v - mean) * rstd, weight, bias), x.dtype), *_kept(x, weight, _lost(mean), rstd)
 
 
 @row(aten.native_layer_norm_backward.default)
@@ -362,13 +361,12 @@ def group_norm(x: Tensor, weight: Any, bias: Any, n: int, c: int, hxw: int, grou
         return NotImplemented
     grouped = aten.reshape(wide(x), [n, groups, c // groups * hxw])
     mean, rstd, _ = _statistics(grouped, [2], eps)
-    mean = _lost(mean)
     y = aten.reshape((grouped - mean) * rstd, list(x.shape))
     if weight is not None:
         y = y * _channels(wide(weight), x.dim())
     if bias is not None:
         y = y + _channels(wide(bias), x.dim())
-    return narrow(y, x.dtype), *_kept(x, weight, aten.squeeze.dims(mean, [2]), aten.squeeze.dims(rstd, [2]))
+    return narrow(y, x.dtype), *_kept(x, weight, aten.squeeze.dims(_lost(mean), [2]), aten.squeeze.dims(rstd, [2]))
 
 
 # -- layout and memory ------------------------------------------------------------------------------------------------

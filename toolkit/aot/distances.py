@@ -48,14 +48,17 @@ def pdist(x: Tensor, p: float = 2) -> Tensor:
 def trilinear(
     a: Tensor, b: Tensor, c: Tensor, expand1: list[int], expand2: list[int], expand3: list[int], sumdim: list[int], unroll_dim: int = 1
 ) -> Tensor:
-    """Σ a b c over `sumdim`, after each has got its missing dimensions."""
+    """Σ a b c over `sumdim`, after each has got its missing dimensions: first that of a b where c has none, as eager does."""
     if 0 in (*a.shape, *b.shape, *c.shape):
         return NotImplemented
     for dims, name in ((expand1, 0), (expand2, 1), (expand3, 2)):
         for d in sorted(dims):
             a, b, c = (aten.unsqueeze(v, d) if i == name else v for i, v in enumerate((a, b, c)))
-    product = a * b * c
-    return aten.sum(product, sumdim, dtype=product.dtype)  # integers stay as they are
+    first = [d for d in sumdim if d in expand3 and d != unroll_dim]
+    product = a * b
+    if first:
+        product = aten.sum(product, first, True, dtype=product.dtype)  # integers stay as they are
+    return aten.squeeze.dims(aten.sum(product * c, [d for d in sumdim if d not in first], True, dtype=product.dtype), sumdim)
 
 
 # -- volumes ----------------------------------------------------------------------------------------------------------
