@@ -283,3 +283,15 @@ def test_a_padding_that_only_cuts_has_a_copys_strides():
 
     x = torch.randn(5, 6, 7, 2)
     assert fuselab.compile(fn, dynamic=True)(x).stride() == fn(x).stride() == (35, 1, 7)
+
+
+def test_strides_of_single_elements_are_eagers():
+    made = [torch.rand(4, 1, 5).transpose(0, 1), torch.rand(4, 4)[1:2, 1:2], torch.rand(5, 1).as_strided((5, 1), (1, 9))]
+    made.append(torch.rand(2, 1, 4, 4).to(memory_format=torch.channels_last))
+
+    def fn(xs):
+        return [f(x) for x in xs for f in (torch.zeros_like, torch.empty_like, torch.rand_like, torch.exp, lambda x: x + 1)]
+
+    for dynamic in (None, True):
+        found = fuselab.compile(fn, backend="cpp", dynamic=dynamic)(made)
+        assert [x.stride() for x in found] == [x.stride() for x in fn(made)]

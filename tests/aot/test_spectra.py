@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import fuselab
+from fuselab.toolkit import aot
 
 VALUES = {
     "svdvals": torch.linalg.svdvals,
@@ -47,8 +48,6 @@ def test_vectors_are_computed_for_who_uses_or_asks_for_them():
     seen = []
 
     def look(gm, examples):
-        from fuselab.toolkit import aot  # noqa: PLC0415
-
         return aot.compile(gm, examples, lambda g, vals, kind: seen.append(g) or aot.interpret(g, vals, kind))
 
     x = torch.randn(4, 4)

@@ -21,6 +21,7 @@ from .. import shapes
 from .._torch import FakeTensor, LazyGraphModule, TorchDispatchMode, free_unbacked_symbols
 from ..errors import CannotTrace, InternalError
 from . import strides
+from .functionalize import is_view
 from .refused import refuse
 
 aten = torch.ops.aten
@@ -197,7 +198,20 @@ class Recorder(TorchDispatchMode):
         if wanted is None:
             return result
         with self:
-            return strides.turned(result, wanted)
+            result = strides.turned(result, wanted)
+        given, stride = {id(t) for t in tree_leaves((args, kwargs))}, iter(wanted)
+        return strides.each(lambda t: self._stamped(t, next(stride), given), result)
+
+    def _stamped(self, value: torch.Tensor, stride: strides.Strides, given: set[int]) -> torch.Tensor:
+        """`value`, if it is a new one, with the strides that eager gives dimensions of one element."""
+        if id(value) in given or not strides.in_ones_alone(value, stride):
+            return value
+        node = self.node_of(value)
+        if node.op != "call_function" or is_view(node):
+            return value
+        node.meta["val"] = strides.twin(value, stride)
+        self.track(node.meta["val"], node)
+        return node.meta["val"]
 
     def _lift(self, value: torch.Tensor) -> torch.Tensor:
         if isinstance(value, FakeTensor):

@@ -223,7 +223,8 @@ def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     together = functools.reduce(torch.promote_types, (t.dtype for t in tensors))
     found = {_LETTERS.get(t, " ") for t in (tensors[0].dtype, together)}
     asked = _LETTERS.get(kwargs.get("dtype"))
-    if asked in [*letters] or found <= set(letters) or ("B" in letters and any(getattr(a, "dtype", type(a)) in (torch.bool, bool) for a in args)):
+    a_bool = "B" in letters and any(getattr(a, "dtype", type(a)) in (torch.bool, bool) for a in args)
+    if asked in [*letters] or found <= set(letters) or a_bool:
         raise CannotTrace(f"{func} has no kernel for {together} on the CPU")
 
 

@@ -1,6 +1,6 @@
-"""Singular values and eigenvalues alone. Whoever asks for no vectors (cond, matrix_rank, svdvals, eigvalsh, ...) has them computed in a trace
-all the same, for torch cannot know there whether somebody derives. Eager leaves them out, which is faster, and another algorithm: of
-matrices with a NaN one gives up where the other one answers NaN."""
+"""Singular values and eigenvalues alone. In a trace cond, matrix_rank, svdvals, eigvalsh, ... have the vectors computed too, since torch
+cannot know there whether somebody derives. Eager leaves them out, which is faster, and another algorithm: of a matrix with a NaN one gives
+up where the other one answers NaN."""
 
 from __future__ import annotations
 

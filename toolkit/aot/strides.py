@@ -25,7 +25,8 @@ TURNING = frozenset({aten._fft_r2c.default, aten._fft_c2c.default})  # results o
 
 
 def is_odd(values: Any) -> bool:
-    """Some tensor among `values` is not contiguous; never where sizes are the data's, for nobody knows their strides then."""
+    """Some tensor among `values` is not contiguous, or not so in dimensions of one element; never where sizes are the data's, for nobody
+    knows their strides then."""
     tensors = [t for t in tree_leaves(values) if _is_plain(t)]
     if any(t._has_symbolic_sizes_strides and free_unbacked_symbols(t) for t in tensors):
         return False
@@ -34,7 +35,14 @@ def is_odd(values: Any) -> bool:
 
 def _is_contiguous(t: Tensor) -> bool:
     """Asked without a guard: with symbolic sizes, by the likely ones."""
-    return same(t, contiguous(t, t)) if t._has_symbolic_sizes_strides else t.is_contiguous()
+    if t._has_symbolic_sizes_strides:
+        return same(t, contiguous(t, t)) and _exactly(t, contiguous(t, t))
+    return t.is_contiguous() and (1 not in t.shape or t.stride() == contiguous(t, t))
+
+
+def _exactly(t: Tensor, stride: Strides) -> bool:
+    """Also where one element leaves the stride open."""
+    return all(shapes.hint(s) == shapes.hint(w) for s, w in zip(t.stride(), stride, strict=True))
 
 
 def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strides] | None:
@@ -46,10 +54,44 @@ def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strid
     rule = _RULES.get(func)
     if rule is not None:
         return lambda result: rule(args[_LIKE.get(func, 0)], result)
+    if func in _LIKE_GIVEN and kwargs.get("memory_format") in (None, torch.preserve_format):
+        return lambda result: _preserved(args[0])
     if _is_elementwise(func):
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        if not _has_numbers_as_tensors(func, args) and (kept := _of_all(tensors)) is not None:
+            return lambda result: kept if len(kept) == result.dim() else elementwise(tensors, result.shape)
         return lambda result: elementwise(tensors, result.shape)
     return None
+
+
+def _has_numbers_as_tensors(func: Any, args: Sequence[Any]) -> bool:
+    """They are operands of another shape, without dimensions."""
+    if func._overloadname == "Scalar":
+        return True
+    given = zip(func._schema.arguments, args, strict=False)
+    return any(isinstance(a.type, torch.TensorType) and not isinstance(v, Tensor) for a, v in given)
+
+
+def _of_all(tensors: Sequence[Tensor]) -> Strides | None:
+    """TensorIterator's short cut for operands of one shape: what their layout is called decides, and with it the strides of dimensions of
+    one element."""
+    sizes = [[shapes.hint(n) for n in t.shape] for t in tensors]
+    if not tensors or any(s != sizes[0] for s in sizes):
+        return None
+    first = tensors[0]
+    layouts = [range(first.dim())[::-1], [1, 3, 2, 0]] if first.dim() == 4 else [range(first.dim())[::-1]]
+    for wanted in (_dense(order, first.shape) for order in layouts):
+        if all(same(t, wanted) for t in tensors):
+            return wanted
+    return first.stride() if all(_exactly(t, first.stride()) for t in tensors) and _is_dense(first) else None
+
+
+def _is_dense(x: Tensor) -> bool:
+    return same(x, laid(_order(x.stride()), x.shape))
+
+
+def _preserved(x: Tensor) -> Strides:
+    return x.stride() if _is_dense(x) else elementwise([x], x.shape)
 
 
 def _transformed_last(x: Tensor, dims: Sequence[int], keeps_last: bool, result: Tensor) -> Strides:
@@ -155,6 +197,7 @@ def _suggests_channels_last(x: Tensor) -> bool:
     return True
 
 
+_LIKE_GIVEN = frozenset(getattr(aten, f"{kind}_like").default for kind in ("empty", "zeros", "ones", "full", "rand", "randn", "randint"))
 _UNTAGGED = {aten.native_dropout_backward.default, aten.hardswish_backward.default, aten.hardtanh_backward.default}
 _LIKE = dict.fromkeys(  # the argument that decides, where that is not the first one
     (aten.replication_pad2d_backward.default, aten.native_batch_norm_backward.default, aten.batch_norm_backward.default), 1
@@ -196,6 +239,11 @@ def repeats(x: Tensor) -> bool:
     return any(isinstance(s, int) and s == 0 and n != 1 for s, n in zip(x.stride(), x.shape, strict=True))
 
 
+def in_ones_alone(x: Tensor, stride: Strides) -> bool:
+    """These are others than the strides of `x`, but not for those that matter."""
+    return len(stride) == x.dim() and same(x, stride) and not _exactly(x, stride)
+
+
 def same(x: Tensor, stride: Strides) -> bool:
     """The strides that matter are these."""
     return _agree(x, x.stride(), stride)
@@ -211,11 +259,16 @@ def promised(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
     rule = eager_strides(func, args, kwargs)
 
     def put(t: Any) -> Any:
-        if not isinstance(t, Tensor) or t.layout is not torch.strided or same(t, wanted := rule(t)):  # type: ignore[misc]
+        if not isinstance(t, Tensor) or t.layout is not torch.strided or _exactly(t, wanted := rule(t)):  # type: ignore[misc]
             return t
-        return torch.empty_strided(t.shape, wanted, dtype=t.dtype, device=t.device)
+        return twin(t, wanted)
 
-    return result if rule is None else _each(put, result)
+    return result if rule is None else each(put, result)
+
+
+def twin(t: Tensor, stride: Strides) -> Tensor:
+    """A fake tensor like `t` with these strides."""
+    return torch.empty_strided(t.shape, stride, dtype=t.dtype, device=t.device)
 
 
 def wanted(func: Any, args: Any, kwargs: Any, result: Any) -> list[Strides] | None:
@@ -236,17 +289,17 @@ def wanted(func: Any, args: Any, kwargs: Any, result: Any) -> list[Strides] | No
 def turned(result: Any, strides: Sequence[Strides]) -> Any:
     """`result` with these strides, in order."""
     given = iter(strides)
-    return _each(lambda t: _turned(t, next(given)), result)
+    return each(lambda t: _turned(t, next(given)), result)
 
 
 def _is_plain(t: Any) -> bool:
     return isinstance(t, Tensor) and t.layout is torch.strided
 
 
-def _each(change: Callable[[Any], Any], result: Any) -> Any:
+def each(change: Callable[[Any], Any], result: Any) -> Any:
     if not isinstance(result, list | tuple):
         return change(result)
-    changed = [_each(change, r) for r in result]
+    changed = [each(change, r) for r in result]
     return changed if isinstance(result, list) else tuple(changed)
 
 
