@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+import fuselab
+from fuselab.toolkit.codegen.cpp_prelude import vector_functions
+
 from .compiled import compiled
 
 SUMS = {
@@ -58,3 +61,12 @@ def in_ulps(value: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
     error = ((value.double() - exact).abs() / unit).nan_to_num(math.inf, math.inf)
     same = (value == rounded) | (value.isnan() & rounded.isnan())
     return torch.where(same & ~rounded.isfinite(), 0, error)
+
+
+@pytest.mark.skipif(not {"sinf", "cosf"} <= vector_functions(), reason="no vector form of a sine here")
+def test_a_sine_and_a_cosine_of_one_number_have_their_vector_forms(tmp_path):
+    with fuselab.using(cache_dir=str(tmp_path)):
+        fuselab.compile(lambda x: x.sin() * x + x.cos(), backend="cpp")(torch.randn(4096))
+    built = b"".join(p.read_bytes() for p in tmp_path.rglob("*.so"))
+    assert b"_ZGV" in built
+    assert b"sincos" not in built  # one call for both, which takes one number at a time

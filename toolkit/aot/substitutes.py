@@ -146,7 +146,9 @@ def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Any
     return (each.reshape(x.shape[:-1]), each.mean(), each.sum())[reduction]
 
 
-def functional_multilabel_margin_loss(x: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
+def functional_multilabel_margin_loss(
+    x: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+) -> Any:
     if size_average is not None or reduce is not None:
         return NotImplemented
     return multilabel_margin_loss(x, target, ("none", "mean", "sum").index(reduction))

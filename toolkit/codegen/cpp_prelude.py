@@ -280,6 +280,7 @@ static inline T erf_inverse(T y) {  // Winitzki's approximation, then Newton's s
 }
 """
 
+
 @functools.cache
 def vector_functions() -> frozenset[str]:
     """C names that libmvec has in all the forms that GCC may call on this machine; empty where there is no such library."""
@@ -307,7 +308,7 @@ def _prototypes(vector: bool) -> str:
             for kind, suffix in (("float", "f"), ("double", "")):
                 if f + suffix in have:
                     lines.append("#pragma omp declare simd notinbranch")
-                lines.append(f'extern "C" {kind} {f}{suffix}({", ".join([kind] * count)}) noexcept;')
+                lines.append(f'extern "C" {kind} {f}{suffix}({", ".join([kind] * count)}) noexcept __attribute__((const));')
     for f, count in PLAIN.items():
         lines += [
             f'extern "C" {kind} {f}{suffix}({", ".join([kind] * count)}) noexcept;' for kind, suffix in (("float", "f"), ("double", ""))

@@ -41,6 +41,8 @@ FLAGS = [
     "-march=native",
     "-std=c++17",
     "-fno-math-errno",
+    # GCC makes one call of the sine and the cosine of one number, and of this call there is no vector form.
+    *(f"-fno-builtin-{f}{kind}" for f in ("sin", "cos") for kind in ("f", "")),
     "-fno-trapping-math",
     "-ffp-contract=off",
     "-fno-exceptions",
