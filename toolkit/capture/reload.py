@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .source import (
+    READ,
     AttrSource,
     BuiltinSource,
+    CallSource,
     CellSource,
     ConstSource,
     DictAttrSource,
@@ -38,7 +40,17 @@ def emit_source(out: Rebuilder, source: Source) -> None:
         rule(out, source)
         return
     assert source.base is not None, source
-    out.emit.load_const(source.get)
+    steps = source.steps()
+    for accessor, _ in reversed(steps):
+        out.emit.load_const(READ[accessor])
+    out.source(source.base)
+    for _, operand in steps:
+        out.emit.load_const(operand)
+        out.emit.call(2)
+
+
+def _call(out: Rebuilder, source: CallSource) -> None:
+    out.emit.load_const(source.function)
     out.source(source.base)
     out.emit.call(1)
 
@@ -88,4 +100,5 @@ RULES: dict[type[Source], Callable[[Rebuilder, Any], None]] = {
     TupleItemSource: _tuple_item,
     DictAttrSource: _dict_attr,
     ModuleTableSource: _module_table,
+    CallSource: _call,
 }

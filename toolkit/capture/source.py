@@ -14,20 +14,67 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 from .resume import OWN
 
 Step = tuple[str, object]  # (name of an accessor of the guard program, its operand)
 
 
+def _namespace(value: Any) -> Any:
+    return value.__dict__ if issubclass(type(value), type) else object.__getattribute__(value, "__dict__")
+
+
+def _target(reference: Any) -> Any:
+    target = reference()
+    if target is None:
+        raise ReferenceError("the object is dead")
+    return target
+
+
+# What each accessor of the guard program does, in plain Python: given the value that was reached (at a root: the frame) and the operand.
+READ: dict[str, Callable[[Any, Any], Any]] = {
+    "local": lambda frame, name: frame.locals[name],
+    "globals": lambda frame, _: frame.globals,
+    "builtins": lambda frame, _: frame.builtins,
+    "cell": lambda frame, name: frame.closure[frame.code.co_freevars.index(name)].cell_contents,
+    "own_cell": lambda frame, name: frame.closure[frame.code.co_freevars.index(name)],
+    "const": lambda frame, value: value,
+    "attr": getattr,
+    "dict": lambda value, _: _namespace(value),
+    "dict_attr": lambda value, name: _namespace(value)[name],
+    "item": lambda value, key: value[key],
+    "tuple_item": lambda value, index: (tuple if isinstance(value, tuple) else list).__getitem__(value, index),
+    "dict_key": lambda value, index: next(islice(dict.__iter__(value), index, None)),
+    "weakref": lambda value, _: _target(value),
+    "code": lambda value, _: value.__code__,
+    "defaults": lambda value, _: value.__defaults__,
+    "kwdefaults": lambda value, _: value.__kwdefaults__,
+    "closure": lambda value, index: value.__closure__[index].cell_contents,
+    "method_self": lambda value, _: value.__self__,
+    "method_function": lambda value, _: value.__func__,
+    "call": lambda value, function: function(value),
+    "call_method": lambda value, name: getattr(value, name)(),
+}
+
+
+class Of(str):
+    """In a `path`: the operand is this field of the source."""
+
+
 class Source:
-    """`base` is the source this one is read from; None at a root (a local, a global, ...)."""
+    """`base` is the source this one is read from; None at a root (a local, a global, ...).
+
+    A kind of source is its fields and two lines: `words`, what it is called (`s` is the source), and `path`, the accesses that lead
+    to it from the base's value.
+    """
 
     base: Source | None
+    words: ClassVar[str]
+    path: ClassVar[tuple[tuple[str, object], ...]]
 
     def text(self) -> str:
-        raise NotImplementedError
+        return self.words.format(s=self)
 
     def fetch(self, frame: Any) -> Any:
         """The value now, read from a frame as guards read it."""
@@ -35,11 +82,13 @@ class Source:
 
     def get(self, value: Any) -> Any:
         """The value, given the base's value (at a root: given the frame)."""
-        raise NotImplementedError
+        for name, operand in self.steps():
+            value = READ[name](value, operand)
+        return value
 
     def steps(self) -> tuple[Step, ...]:
         """Accesses from the base's value to this one; most sources have one."""
-        raise NotImplementedError
+        return tuple((name, getattr(self, operand) if type(operand) is Of else operand) for name, operand in self.path)
 
     @property
     def root(self) -> Source:
@@ -67,71 +116,38 @@ class LocalSource(Root):
     """An argument of the frame, also `*args` (a tuple) and `**kwargs` (a dict)."""
 
     name: str
-
-    def text(self) -> str:
-        return self.name
-
-    def get(self, value: Any) -> Any:
-        return value.locals[self.name]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("local", self.name),)
+    words = "{s.name}"
+    path = (("local", Of("name")),)
 
 
 @dataclass(frozen=True)
 class GlobalsSource(Root):
     """The frame's globals dict itself (for DICT_LACKS: a name that resolved to a builtin)."""
 
-    def text(self) -> str:
-        return "globals()"
-
-    def get(self, value: Any) -> Any:
-        return value.globals
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("globals", None),)
+    words = "globals()"
+    path = (("globals", None),)
 
 
 @dataclass(frozen=True)
 class GlobalSource(Root):
     name: str
-
-    def text(self) -> str:
-        return self.name
-
-    def get(self, value: Any) -> Any:
-        return value.globals[self.name]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("globals", None), ("item", self.name))
+    words = "{s.name}"
+    path = (("globals", None), ("item", Of("name")))
 
 
 @dataclass(frozen=True)
 class BuiltinsSource(Root):
     """The dict of built-in names."""
 
-    def text(self) -> str:
-        return "builtins"
-
-    def get(self, value: Any) -> Any:
-        return value.builtins
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("builtins", None),)
+    words = "builtins"
+    path = (("builtins", None),)
 
 
 @dataclass(frozen=True)
 class BuiltinSource(Root):
     name: str
-
-    def text(self) -> str:
-        return self.name
-
-    def get(self, value: Any) -> Any:
-        return value.builtins[self.name]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("builtins", None), ("item", self.name))
+    words = "{s.name}"
+    path = (("builtins", None), ("item", Of("name")))
 
 
 @dataclass(frozen=True)
@@ -139,15 +155,10 @@ class CellSource(Root):
     """What a free variable's cell holds."""
 
     name: str
+    path = (("cell", Of("name")),)
 
     def text(self) -> str:
         return self.name.removesuffix(OWN)
-
-    def get(self, value: Any) -> Any:
-        return value.closure[value.code.co_freevars.index(self.name)].cell_contents
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("cell", self.name),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,15 +167,8 @@ class ConstSource(Root):
 
     value: Any
     name: str
-
-    def text(self) -> str:
-        return self.name
-
-    def get(self, value: Any) -> Any:
-        return self.value
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("const", self.value),)
+    words = "{s.name}"
+    path = (("const", Of("value")),)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConstSource) and other.value is self.value
@@ -205,15 +209,8 @@ class AttrSource(Part):
     """`getattr(base, name)`: descriptors, properties and `__getattr__` run as they would in eager."""
 
     name: str
-
-    def text(self) -> str:
-        return f"{self.base.text()}.{self.name}"
-
-    def get(self, value: Any) -> Any:
-        return getattr(value, self.name)
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("attr", self.name),)
+    words = "{s.base}.{s.name}"
+    path = (("attr", Of("name")),)
 
 
 @dataclass(frozen=True)
@@ -221,15 +218,8 @@ class DictAttrSource(Part):
     """`base.__dict__[name]`: no descriptor runs. Works on instances, modules and classes."""
 
     name: str
-
-    def text(self) -> str:
-        return f"{self.base.text()}.{self.name}"
-
-    def get(self, value: Any) -> Any:
-        return object.__getattribute__(value, "__dict__")[self.name] if not issubclass(type(value), type) else value.__dict__[self.name]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("dict_attr", self.name),)
+    words = "{s.base}.{s.name}"
+    path = (("dict_attr", Of("name")),)
 
 
 @dataclass(frozen=True)
@@ -241,14 +231,8 @@ class PastDictAttrSource(DictAttrSource):
 class InstanceDictSource(Part):
     """`base.__dict__` as an object, for guards on its keys (LACKS: a class attribute is not shadowed)."""
 
-    def text(self) -> str:
-        return f"{self.base.text()}.__dict__"
-
-    def get(self, value: Any) -> Any:
-        return object.__getattribute__(value, "__dict__") if not issubclass(type(value), type) else value.__dict__
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("dict", None),)
+    words = "{s.base}.__dict__"
+    path = (("dict", None),)
 
 
 @dataclass(frozen=True)
@@ -257,15 +241,10 @@ class ModuleTableSource(Part):
 
     table: str
     name: str
+    path = (("dict_attr", Of("table")), ("item", Of("name")))
 
     def text(self) -> str:
         return f"{self.base.text()}[{self.name}]" if self.name.isdigit() else f"{self.base.text()}.{self.name}"
-
-    def get(self, value: Any) -> Any:
-        return object.__getattribute__(value, "__dict__")[self.table][self.name]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("dict_attr", self.table), ("item", self.name))
 
 
 @dataclass(frozen=True)
@@ -278,17 +257,12 @@ class ItemSource(Part):
     """`base[key]` with a constant key."""
 
     key: Any
+    path = (("item", Of("key")),)
 
     def text(self) -> str:
         if isinstance(self.base, ConstSource) and isinstance(self.base.value, dict) and isinstance(self.key, str):
             return f"{self.base.text()}.{self.key}"
         return f"{self.base.text()}[{self.key!r}]"
-
-    def get(self, value: Any) -> Any:
-        return value[self.key]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("item", self.key),)
 
 
 @dataclass(frozen=True)
@@ -296,15 +270,8 @@ class TupleItemSource(Part):
     """`base[index]` of a tuple or list, subclasses included, without their `__getitem__`. `index` counts from 0."""
 
     index: int
-
-    def text(self) -> str:
-        return f"{self.base.text()}[{self.index}]"
-
-    def get(self, value: Any) -> Any:
-        return (tuple if isinstance(value, tuple) else list).__getitem__(value, self.index)
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("tuple_item", self.index),)
+    words = "{s.base}[{s.index}]"
+    path = (("tuple_item", Of("index")),)
 
 
 @dataclass(frozen=True)
@@ -317,15 +284,8 @@ class DictKeySource(Part):
     """The `index`-th key of a dict, in its order."""
 
     index: int
-
-    def text(self) -> str:
-        return f"list({self.base.text()})[{self.index}]"
-
-    def get(self, value: Any) -> Any:
-        return next(islice(dict.__iter__(value), self.index, None))
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("dict_key", self.index),)
+    words = "list({s.base})[{s.index}]"
+    path = (("dict_key", Of("index")),)
 
 
 def is_of_a_key(source: Source | None) -> bool:
@@ -337,17 +297,8 @@ def is_of_a_key(source: Source | None) -> bool:
 class WeakrefSource(Part):
     """What a weak reference points to; absent once it is dead."""
 
-    def text(self) -> str:
-        return f"{self.base.text()}()"
-
-    def get(self, value: Any) -> Any:
-        target = value()
-        if target is None:
-            raise ReferenceError(f"{self.base.text()} is dead")
-        return target
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("weakref", None),)
+    words = "{s.base}()"
+    path = (("weakref", None),)
 
 
 def item_source(base: Source, index: int, kind: type) -> TupleItemSource:
@@ -373,15 +324,8 @@ class DefaultsSource(Part):
     """The `index`-th default of a function's positional parameters."""
 
     index: int
-
-    def text(self) -> str:
-        return f"{self.base.text()}.__defaults__[{self.index}]"
-
-    def get(self, value: Any) -> Any:
-        return value.__defaults__[self.index]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("defaults", None), ("tuple_item", self.index))
+    words = "{s.base}.__defaults__[{s.index}]"
+    path = (("defaults", None), ("tuple_item", Of("index")))
 
 
 @dataclass(frozen=True)
@@ -389,15 +333,8 @@ class KwDefaultsSource(Part):
     """The default of a function's keyword-only parameter."""
 
     name: str
-
-    def text(self) -> str:
-        return f"{self.base.text()}.__kwdefaults__[{self.name!r}]"
-
-    def get(self, value: Any) -> Any:
-        return value.__kwdefaults__[self.name]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("kwdefaults", None), ("item", self.name))
+    words = "{s.base}.__kwdefaults__[{s.name!r}]"
+    path = (("kwdefaults", None), ("item", Of("name")))
 
 
 @dataclass(frozen=True)
@@ -406,39 +343,22 @@ class FunctionClosureSource(Part):
 
     index: int
     name: str = ""
+    path = (("closure", Of("index")),)
 
     def text(self) -> str:
         return f"{self.base.text()}.<{self.name}>" if self.name else f"{self.base.text()}.__closure__[{self.index}].cell_contents"
 
-    def get(self, value: Any) -> Any:
-        return value.__closure__[self.index].cell_contents
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("closure", self.index),)
-
 
 @dataclass(frozen=True)
 class MethodSelfSource(Part):
-    def text(self) -> str:
-        return f"{self.base.text()}.__self__"
-
-    def get(self, value: Any) -> Any:
-        return value.__self__
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("method_self", None),)
+    words = "{s.base}.__self__"
+    path = (("method_self", None),)
 
 
 @dataclass(frozen=True)
 class MethodFunctionSource(Part):
-    def text(self) -> str:
-        return f"{self.base.text()}.__func__"
-
-    def get(self, value: Any) -> Any:
-        return value.__func__
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("method_function", None),)
+    words = "{s.base}.__func__"
+    path = (("method_function", None),)
 
 
 # -- parts of tensors --------------------------------------------------------------------------------------------------
@@ -447,29 +367,15 @@ class MethodFunctionSource(Part):
 @dataclass(frozen=True)
 class SizeSource(Part):
     dim: int
-
-    def text(self) -> str:
-        return f"{self.base.text()}.size({self.dim})"
-
-    def get(self, value: Any) -> Any:
-        return value.shape[self.dim]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("attr", "shape"), ("tuple_item", self.dim))
+    words = "{s.base}.size({s.dim})"
+    path = (("attr", "shape"), ("tuple_item", Of("dim")))
 
 
 @dataclass(frozen=True)
 class StrideSource(Part):
     dim: int
-
-    def text(self) -> str:
-        return f"{self.base.text()}.stride({self.dim})"
-
-    def get(self, value: Any) -> Any:
-        return value.stride()[self.dim]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("call_method", "stride"), ("tuple_item", self.dim))
+    words = "{s.base}.stride({s.dim})"
+    path = (("call_method", "stride"), ("tuple_item", Of("dim")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -478,15 +384,8 @@ class CallSource(Part):
 
     function: Callable[[Any], Any]
     name: str
-
-    def text(self) -> str:
-        return f"{self.name}({self.base.text()})"
-
-    def get(self, value: Any) -> Any:
-        return self.function(value)
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("call", self.function),)
+    words = "{s.name}({s.base})"
+    path = (("call", Of("function")),)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CallSource) and other.function is self.function and other.base == self.base
