@@ -38,30 +38,10 @@ from .instructions import (
 )
 
 __all__ = [
-    "BINARY_OPERATORS",
-    "COMPARISONS",
-    "CONVERSIONS",
-    "ENDS",
-    "FUNCTION_PARTS",
-    "INTRINSICS_1",
-    "INTRINSICS_2",
-    "INVERSE",
-    "KIND",
-    "NULL_FIRST",
-    "OPERANDS",
-    "VERSION",
-    "Body",
-    "Handler",
-    "Instruction",
-    "Positions",
-    "assemble",
-    "call_slots",
-    "disassemble",
-    "read_regions",
-    "stack_depths",
-    "stack_effect",
-    "stack_size",
-]
+    "BINARY_OPERATORS", "COMPARISONS", "CONVERSIONS", "ENDS", "FUNCTION_PARTS", "INTRINSICS_1", "INTRINSICS_2", "INVERSE", "KIND",
+    "NULL_FIRST", "OPERANDS", "VERSION", "Body", "Handler", "Instruction", "Positions", "assemble", "call_slots", "disassemble",
+    "read_regions", "stack_depths", "stack_effect", "stack_size",
+]  # fmt: skip
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,21 @@ what it takes from the stack and leaves on it is in its docstring, bottom first.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
 from .bytecode import ENDS, FUNCTION_PARTS, NULL_FIRST, VERSION, Handler, Instruction, stack_effect
 from .codetables import NOWHERE, Positions
+
+
+def _op(opname: str) -> Callable[..., None]:
+    """A method that writes one instruction; its argument, if it has one, is the instruction's."""
+
+    def write(self: Emitter, argval: Any = None) -> None:
+        self.emit(opname, argval)
+
+    return write
 
 
 class Emitter:
@@ -88,19 +97,10 @@ class Emitter:
 
     # -- stack
 
-    def pop_top(self) -> None:
-        self.emit("POP_TOP")
-
-    def copy(self, i: int) -> None:
-        """Push the i-th value from the top, 1 being the top."""
-        self.emit("COPY", i)
-
-    def swap(self, i: int) -> None:
-        """Exchange the top with the i-th value, 2 or more."""
-        self.emit("SWAP", i)
-
-    def push_null(self) -> None:
-        self.emit("PUSH_NULL")
+    pop_top = _op("POP_TOP")
+    copy = _op("COPY")  # its argument i: push the i-th value from the top, 1 being the top
+    swap = _op("SWAP")  # exchange the top with the i-th value, 2 or more
+    push_null = _op("PUSH_NULL")
 
     # -- names and constants
 
@@ -127,76 +127,32 @@ class Emitter:
         self.store_fast(a)
         self.store_fast(b)
 
-    def store_fast(self, name: str) -> None:
-        self.emit("STORE_FAST", name)
-
-    def delete_fast(self, name: str) -> None:
-        self.emit("DELETE_FAST", name)
-
-    def load_deref(self, name: str) -> None:
-        self.emit("LOAD_DEREF", name)
-
-    def load_closure(self, name: str) -> None:
-        """Push the cell itself."""
-        self.emit("LOAD_CLOSURE", name)
-
-    def make_cell(self, name: str) -> None:
-        self.emit("MAKE_CELL", name)
-
-    def load_global(self, name: str) -> None:
-        self.emit("LOAD_GLOBAL", name)
-
-    def store_global(self, name: str) -> None:
-        self.emit("STORE_GLOBAL", name)
+    store_fast = _op("STORE_FAST")
+    delete_fast = _op("DELETE_FAST")
+    load_deref = _op("LOAD_DEREF")
+    load_closure = _op("LOAD_CLOSURE")  # push the cell itself
+    make_cell = _op("MAKE_CELL")
+    load_global = _op("LOAD_GLOBAL")
+    store_global = _op("STORE_GLOBAL")
 
     # -- attributes and items
 
-    def load_attr(self, name: str) -> None:
-        self.emit("LOAD_ATTR", name)
-
-    def store_attr(self, name: str) -> None:
-        """value object ->"""
-        self.emit("STORE_ATTR", name)
-
-    def delete_attr(self, name: str) -> None:
-        self.emit("DELETE_ATTR", name)
-
-    def binary_subscr(self) -> None:
-        """object key -> object[key]"""
-        self.emit("BINARY_SUBSCR")
-
-    def store_subscr(self) -> None:
-        """value object key ->"""
-        self.emit("STORE_SUBSCR")
-
-    def delete_subscr(self) -> None:
-        self.emit("DELETE_SUBSCR")
+    load_attr = _op("LOAD_ATTR")
+    store_attr = _op("STORE_ATTR")  # value object ->
+    delete_attr = _op("DELETE_ATTR")
+    binary_subscr = _op("BINARY_SUBSCR")  # object key -> object[key]
+    store_subscr = _op("STORE_SUBSCR")  # value object key ->
+    delete_subscr = _op("DELETE_SUBSCR")
 
     # -- building
 
-    def build_tuple(self, count: int) -> None:
-        self.emit("BUILD_TUPLE", count)
-
-    def build_list(self, count: int) -> None:
-        self.emit("BUILD_LIST", count)
-
-    def build_set(self, count: int) -> None:
-        self.emit("BUILD_SET", count)
-
-    def build_map(self, count: int) -> None:
-        """key value ... (count pairs) -> dict"""
-        self.emit("BUILD_MAP", count)
-
-    def build_slice(self, count: int) -> None:
-        """start stop [step] -> slice; count is 2 or 3"""
-        self.emit("BUILD_SLICE", count)
-
-    def unpack_sequence(self, count: int) -> None:
-        """sequence -> its values, the first on top"""
-        self.emit("UNPACK_SEQUENCE", count)
-
-    def get_iter(self) -> None:
-        self.emit("GET_ITER")
+    build_tuple = _op("BUILD_TUPLE")
+    build_list = _op("BUILD_LIST")
+    build_set = _op("BUILD_SET")
+    build_map = _op("BUILD_MAP")  # key value ... (count pairs) -> dict
+    build_slice = _op("BUILD_SLICE")  # start stop [step] -> slice; count is 2 or 3
+    unpack_sequence = _op("UNPACK_SEQUENCE")  # sequence -> its values, the first on top
+    get_iter = _op("GET_ITER")
 
     # -- operators
 
@@ -239,8 +195,7 @@ class Emitter:
 
     # -- leaving
 
-    def return_value(self) -> None:
-        self.emit("RETURN_VALUE")
+    return_value = _op("RETURN_VALUE")
 
     def prologue(self, freevars: Sequence[str] = (), cellvars: Sequence[str] = (), generator: bool = False) -> None:
         """What every function starts with; that of a generator returns it there."""

@@ -58,9 +58,6 @@ class DictSpec:
                 return f"{self.name}.{key} is {short(after)}, was {short(before)}"
         return "" if len(now) == len(self.items) else f"{self.name} has {len(now)} entries, had {len(self.items)}"
 
-    def text(self) -> str:
-        return f"{self.name} unchanged"
-
 
 _ABSENT = object()
 
@@ -94,9 +91,6 @@ class NamesSpec:
                 return f"{self.name}.{name} is {found}, {expected}"
         return f"{self.name} has other names" if self.complete and len(value) != len(self.names) else ""
 
-    def text(self) -> str:
-        return f"{', '.join(str(n) for n, _ in self.names[:3])}{', ...' if len(self.names) > 3 else ''} unchanged"
-
 
 @dataclass(frozen=True, eq=False)
 class ClassSpec:
@@ -122,9 +116,6 @@ class ClassSpec:
         if value.__mro__ != tuple(base for base, _ in self.spaces):
             return f"other bases of {short(value)}"
         return next((f"{short(base)} was changed" for base, seen in self.spaces if not _same_attributes(_attributes(base), seen)), "")
-
-    def text(self) -> str:
-        return f"class {short(self.cls)} unchanged"
 
 
 _BOOKS = ("__abstractmethods__", "_abc_impl", "__weakref__")

@@ -6,12 +6,13 @@ tracker's `rebuild`, once: mutable objects are kept in a local, so that identity
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import torch.fx
 
 from .breaks import BreakGraph
+from .effects import DELETED
 from .emit import Emitter
 from .reload import emit_source
 from .variables.base import LazyVariable, VariableTracker
@@ -78,6 +79,25 @@ class Rebuilder:
         """An object that the compiled code holds."""
         self.emit.load_const(value)
 
+    def made(self, function: object, *values: VariableTracker, names: Sequence[str] = ()) -> None:
+        """Leave `function(*values)` on the stack; the last len(names) values are given by name."""
+        self.load_object(function)
+        for value in values:
+            self.value(value)
+        self.emit.call(len(values), names)
+
+    def store_attrs(self, variable: VariableTracker) -> None:
+        """Emit `variable.name = value` for everything the trace stored on it, deletions too, in order."""
+        for name, value in self.trace.effects.attrs(variable).items():
+            if value is DELETED:
+                if variable.source is not None and hasattr(variable.real(), name):
+                    self.value(variable)
+                    self.emit.delete_attr(name)
+            else:
+                self.value(value)
+                self.value(variable)
+                self.emit.store_attr(name)
+
     def graph_output(self, node: torch.fx.Node) -> None:
         """The value of a node of the graph."""
         place = self._places.setdefault(node, len(self.outputs))
@@ -139,8 +159,6 @@ class Rebuilder:
             self.emit.pop_top()
 
     def _store_global(self, namespace: dict[str, object], name: str, value: VariableTracker) -> None:
-        from .effects import DELETED
-
         if value is DELETED and name not in namespace:
             return
         if value is not DELETED:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..bytecode import NULL_FIRST, call_slots
+from ..bytecode import NULL_FIRST, Instruction, call_slots
 from ..source import AttrSource, ConstSource, ItemSource, Source
 from ..variables.base import VariableTracker
 from ..variables.constant import NULL
 from ..variables.containers import TupleVariable
 from ..variables.dicts import keyword_arguments
 from .family import Family
-
-if TYPE_CHECKING:
-    from ..bytecode import Instruction
 
 
 class CallOpcodes(Family):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..bytecode import Instruction
+from ..variables.base import VariableTracker
 from ..variables.containers import ListVariable, TupleVariable
 from ..variables.dicts import DictVariable, SetVariable
 from ..variables.slices import SliceVariable
 from .family import Family
-
-if TYPE_CHECKING:
-    from ..bytecode import Instruction
-    from ..variables.base import VariableTracker
 
 
 class ContainerOpcodes(Family):

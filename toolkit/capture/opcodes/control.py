@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..assertions import asserts
 from ..breaks import Observed
+from ..bytecode import Instruction
 from ..variables.exceptions import ExceptionVariable
 from .family import Family
-
-if TYPE_CHECKING:
-    from ..bytecode import Instruction
 
 
 class ControlOpcodes(Family):

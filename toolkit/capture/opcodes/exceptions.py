@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..breaks import Observed
+from ..bytecode import Instruction
 from ..variables.base import VariableTracker
 from ..variables.exception_groups import split_for_star, to_raise
 from ..variables.exceptions import HandledBefore, as_instance, matches
 from .family import Family
-
-if TYPE_CHECKING:
-    from ..bytecode import Instruction
 
 
 class ExceptionOpcodes(Family):

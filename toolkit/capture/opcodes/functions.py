@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..bytecode import Instruction
 from ..variables.base import VariableTracker
 from ..variables.dicts import keyword_arguments
 from ..variables.exceptions import traceback_of
 from .family import Family
-
-if TYPE_CHECKING:
-    from ..bytecode import Instruction
 
 
 class FunctionOpcodes(Family):

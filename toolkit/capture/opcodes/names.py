@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..bytecode import NULL_FIRST
+from ..bytecode import NULL_FIRST, Instruction
 from ..effects import DELETED
 from ..guards import GuardKind
 from ..source import BuiltinSource, ConstSource, GlobalSource, GlobalsSource, ItemSource, Source
@@ -12,9 +10,6 @@ from ..variables.base import VariableTracker
 from ..variables.cells import CellVariable
 from ..variables.constant import NULL
 from .family import Family
-
-if TYPE_CHECKING:
-    from ..bytecode import Instruction
 
 
 class NameOpcodes(Family):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
 
+from ..bytecode import Instruction
 from ..variables.base import VariableTracker
 from ..variables.slices import SliceVariable
 from ..variables.text import format_value
 from .family import Family
-
-if TYPE_CHECKING:
-    from ..bytecode import Instruction
 
 BINARY = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..breaks import Observed
+from ..bytecode import Instruction
 from ..variables.base import VariableTracker
 from ..variables.classes import is_instance
 from ..variables.containers import TupleVariable
 from .family import Family
-
-if TYPE_CHECKING:
-    from ..bytecode import Instruction
 
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 

@@ -9,23 +9,20 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map, tree_map_only
 
 from ... import _torch, shapes
 from .arrays import ArrayVariable, constant_tensor, numpy
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from .base import Args, Interpreter, Kwargs, NotConstant, VariableTracker
 from .classes import ClassVariable
 from .containers import ListVariable, SequenceVariable, TupleVariable
 from .shape import SymbolicVariable
 from .slices import SliceVariable
 from .tensor import TensorVariable
 from .text import python_value
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 _ELEMENTWISE = """
     abs absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clip

@@ -18,15 +18,12 @@ from ..assumptions import GuardKind, Predicate
 from ..breaks import BreakGraph
 from ..operations import COMPARE, PLAIN_FORM
 from ..source import CallSource, ConstSource
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from .base import Args, Interpreter, Kwargs, NotConstant, Rebuilder, Source, VariableTracker
 from .containers import TupleVariable
 from .methods import BuiltinMethodVariable
 from .tensor import TensorVariable
 
 if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
     from ..trace import Trace
 
 try:
@@ -43,6 +40,7 @@ MOST_PARTS = 1000  # that an array is gone through by: each is an operation, and
 class ArrayVariable(VariableTracker):
     """`known` is the array itself; or `tensor` has its memory, and `scalar` says that it is a numpy scalar, which nobody can change."""
 
+    holds = ("tensor",)
     mutable = True
 
     def __init__(
@@ -63,9 +61,6 @@ class ArrayVariable(VariableTracker):
 
     def python_type(self) -> type:
         return self.scalar or numpy.ndarray
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.tensor] if self.tensor is not None else []
 
     # -- its two forms ------------------------------------------------------------------------------------------------------
 
@@ -261,12 +256,9 @@ class ArrayVariable(VariableTracker):
         assert self.known is not None
         owner = memory_of(self.known)
         if owner is self.known:
-            out.load_object(functools.partial(owner.copy, "K"))
-            out.emit.call(0)
+            out.made(functools.partial(owner.copy, "K"))
             return
-        out.load_object(_viewed(owner, self.known))
-        out.value(out.trace.arrays.variable(out.trace, owner))
-        out.emit.call(1)
+        out.made(_viewed(owner, self.known), out.trace.arrays.variable(out.trace, owner))
 
     def replay(self, out: Rebuilder) -> None:
         """Changes of an array that existed before are in its memory already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.attention import flex_attention
@@ -12,16 +12,13 @@ from torch.nn.attention import flex_attention
 from ... import _torch
 from .. import inlined, torch_calls
 from ..source import ConstSource
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, VariableTracker
 from .containers import SequenceVariable
 from .contexts import NullContextVariable
 from .functions import UserFunctionVariable
 from .rules import rule
 from .shape import SymbolicVariable
 from .tensor import TensorVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 
 def _as(function: Callable[..., Any]) -> torch_calls.Rule:

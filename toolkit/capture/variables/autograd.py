@@ -11,7 +11,7 @@ import inspect
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.utils.checkpoint
@@ -19,17 +19,13 @@ import torch.utils.checkpoint
 from .. import torch_calls
 from ..breaks import BreakGraph
 from ..source import ConstSource, FunctionClosureSource, foreign_global
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Source, VariableTracker
 from .functions import ATOMS
 from .lookup import assume_class
 from .overriding import FunctionTensorVariable
 from .rules import rule
 from .tensor import TensorVariable
 from .tensor_methods import METHODS
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..source import Source
 
 _STATELESS = (types.ModuleType, types.BuiltinFunctionType, type, torch.dtype, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _WRITES = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF")

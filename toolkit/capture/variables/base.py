@@ -17,13 +17,15 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..breaks import BreakGraph
-from ..words import class_name
+from ..words import class_name, in_class
 
 if TYPE_CHECKING:
     from ..interpreter import Interpreter
     from ..rebuild import Rebuilder
     from ..source import Source
     from .lookup import Found
+else:
+    Interpreter = Rebuilder = Source = object  # here and in all that imports them from here, annotations alone name them
 
 Args = Sequence["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
@@ -38,6 +40,8 @@ class VariableTracker:
 
     takes_lazy: ClassVar[bool] = False  # `call` passes its arguments on unread (user functions): they stay lazy
     mutable: ClassVar[bool] = False  # identity matters when it is rebuilt
+    kind: Any = None  # the class of the object in the traced program, where that is all there is to say
+    holds: ClassVar[tuple[str, ...]] = ()  # attributes that are trackers, or None: its `parts`
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
@@ -53,7 +57,9 @@ class VariableTracker:
 
     def python_type(self) -> type:
         """The class of the object in the traced program."""
-        raise BreakGraph("unsupported-object", f"the type of {self.describe()} is not known while tracing")
+        if self.kind is None:
+            raise BreakGraph("unsupported-object", f"the type of {self.describe()} is not known while tracing")
+        return self.kind  # type: ignore[no-any-return]
 
     def describe(self) -> str:
         """In the user's words, for a reason: the source if there is one."""
@@ -171,7 +177,10 @@ class VariableTracker:
         return None
 
     def truth(self, tx: Interpreter) -> bool:
-        """bool(self)."""
+        """bool(self): true, where its class says nothing else."""
+        kind = self.python_type()
+        if in_class(kind, "__bool__") is None and in_class(kind, "__len__") is None:
+            return True
         return tx.break_graph("unsupported-operator", f"the truth of {self.describe()} is asked")
 
     def branches_on_data(self) -> bool:
@@ -190,18 +199,21 @@ class VariableTracker:
         """next(self); raises the traced StopIteration (`tx.raise_error(StopIteration)`) at the end."""
         return tx.break_graph("unsupported-iteration", f"next() of {self.describe()}")
 
-    def each(self, tx: Interpreter) -> Iterator[VariableTracker]:
-        """The members, one by one as they are asked for."""
+    def take(self, tx: Interpreter) -> VariableTracker | None:
+        """next(self), realised; None at the end."""
         from ..breaks import Observed
 
+        try:
+            return tx.realize(self.next(tx))
+        except Observed as end:
+            if issubclass(end.variable.python_type(), StopIteration):
+                return None
+            raise
+
+    def each(self, tx: Interpreter) -> Iterator[VariableTracker]:
+        """The members, one by one as they are asked for."""
         iterator = self.iterate(tx)
-        while True:
-            try:
-                member = iterator.next(tx)
-            except Observed as stop:
-                if issubclass(stop.variable.python_type(), StopIteration):
-                    return
-                raise
+        while (member := iterator.take(tx)) is not None:
             yield member
 
     def unpack(self, tx: Interpreter) -> list[VariableTracker]:
@@ -236,7 +248,7 @@ class VariableTracker:
 
     def parts(self) -> Sequence[VariableTracker]:
         """Trackers directly reachable from it: what escapes with it."""
-        return ()
+        return [part for name in self.holds if (part := getattr(self, name)) is not None]
 
 
 class LazyVariable(VariableTracker):

@@ -8,7 +8,7 @@ import itertools
 import operator
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -16,7 +16,7 @@ from ..breaks import Observed
 from ..guards import GuardKind
 from ..source import AttrSource, ConstSource, Source
 from ..words import in_class
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, VariableTracker
 from .classes import is_instance, is_subclass
 from .containers import ListVariable, RangeVariable, SequenceVariable, TupleVariable, sorted_values
 from .functions import BoundMethodVariable
@@ -27,10 +27,6 @@ from .shape import SymbolicVariable
 from .slots import call_slot
 from .text import format_value, text_of
 from .user_defined import UserObjectVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 KINDS = (
@@ -93,9 +89,6 @@ class BuiltinVariable(VariableTracker):
 
     def key(self, tx: Interpreter) -> Any:
         return self.function
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         if name in ASKED and isinstance(self.function, WRAPPERS):
@@ -226,12 +219,10 @@ def _iter(tx: Interpreter, value: VariableTracker, sentinel: VariableTracker | N
 
 @rule(next)
 def _next(tx: Interpreter, iterator: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
-    try:
+    if default is None:
         return tx.realize(iterator.next(tx))
-    except Observed as end:
-        if default is None or not issubclass(end.variable.python_type(), StopIteration):
-            raise
-        return default
+    found = iterator.take(tx)
+    return found if found is not None else default
 
 
 @rule(reversed)
@@ -263,16 +254,7 @@ def _until(wanted: bool) -> Callable[[Interpreter, VariableTracker], VariableTra
     """any() stops at the first true item, all() at the first false one."""
 
     def search(tx: Interpreter, value: VariableTracker) -> VariableTracker:
-        iterator = tx.iterate(value)
-        while True:
-            try:
-                item = tx.realize(iterator.next(tx))
-            except Observed as end:
-                if issubclass(end.variable.python_type(), StopIteration):
-                    return tx.wrap_constant(not wanted)
-                raise
-            if tx.truth(item) is wanted:
-                return tx.wrap_constant(wanted)
+        return tx.wrap_constant(wanted if any(tx.truth(item) is wanted for item in value.each(tx)) else not wanted)
 
     return search
 
@@ -386,19 +368,21 @@ def _format(tx: Interpreter, value: VariableTracker, spec: VariableTracker | Non
 # -- what acts on the world -------------------------------------------------------------------------------------------
 
 
-def _breaks(id: str, what: str) -> Callable[..., VariableTracker]:
+def breaking(id: str, what: str) -> Callable[..., VariableTracker]:
+    """The rule that leaves the call to Python."""
+
     def leave(tx: Interpreter, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
         return tx.break_graph(id, f"{what} is called")
 
     return leave
 
 
-RULES[print] = _breaks("print", "print()")
-RULES[open] = _breaks("unsupported-call", "open()")
-RULES[input] = _breaks("unsupported-call", "input()")
+RULES[print] = breaking("print", "print()")
+RULES[open] = breaking("unsupported-call", "open()")
+RULES[input] = breaking("unsupported-call", "input()")
 RULES[builtins.__build_class__] = lambda tx, *args, **kwargs: tx.break_graph("unsupported-call", "a class is made")
 for _acting in (compile, builtins.__import__, breakpoint):
-    RULES[_acting] = _breaks("unsupported-call", f"{_acting.__name__}()")
+    RULES[_acting] = breaking("unsupported-call", f"{_acting.__name__}()")
 
 
 # -- operator ---------------------------------------------------------------------------------------------------------

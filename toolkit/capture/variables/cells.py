@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import types
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from ..source import Root, Step
-from .base import LazyVariable, VariableTracker
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
+from ..source import Of, Root
+from .base import Interpreter, LazyVariable, Rebuilder, Source, VariableTracker
 
 
 @dataclass(frozen=True)
@@ -20,28 +14,20 @@ class OwnCellSource(Root):
     """The cell itself of a free variable of the frame (`CellSource` is what it holds)."""
 
     name: str
-
-    def text(self) -> str:
-        return f"the cell of {self.name}"
-
-    def get(self, value: Any) -> Any:
-        return value.closure[value.code.co_freevars.index(self.name)]
-
-    def steps(self) -> tuple[Step, ...]:
-        return (("own_cell", self.name),)
+    words = "the cell of {s.name}"
+    path = (("own_cell", Of("name")),)
 
 
 class CellVariable(VariableTracker):
     """`contents` None: empty. `source` is that of the *cell*, `content_source` that of what it holds."""
 
+    kind = types.CellType
+    holds = ("contents",)
     mutable = True
 
     def __init__(self, contents: VariableTracker | None, name: str, source: Source | None = None) -> None:
         super().__init__(source)
         self.contents, self.name = contents, name
-
-    def python_type(self) -> type:
-        return types.CellType
 
     def describe(self) -> str:
         return self.name
@@ -62,13 +48,9 @@ class CellVariable(VariableTracker):
             tx.raise_error(ValueError, "Cell is empty")
         return self.contents
 
-    def parts(self) -> list[VariableTracker]:
-        return [self.contents] if self.contents is not None else []
-
     def rebuild(self, out: Rebuilder) -> None:
         """Empty at first: a function may be in its own closure."""
-        out.load_object(types.CellType)
-        out.emit.call(0)
+        out.made(types.CellType)
 
     def fill(self, out: Rebuilder) -> None:
         if self.contents is not None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
 
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, VariableTracker
 from .dicts import DictVariable
 from .lookup import Found, assume_class, is_volatile
 from .methods import builtin_attr
 
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-
 
 class ClassDictVariable(VariableTracker):
     """`cls.__dict__`, of a class that keeps what it has."""
+
+    kind = types.MappingProxyType
+    holds = ("owner",)
 
     def __init__(self, owner: VariableTracker, cls: type) -> None:
         super().__init__()
@@ -24,9 +22,6 @@ class ClassDictVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"__dict__ of {self.owner.describe()}"
-
-    def python_type(self) -> type:
-        return types.MappingProxyType
 
     def _has(self, tx: Interpreter, name: VariableTracker) -> bool:
         if is_volatile(self.cls):
@@ -66,6 +61,3 @@ class ClassDictVariable(VariableTracker):
     def rebuild(self, out: Rebuilder) -> None:
         out.value(self.owner)
         out.emit.load_attr("__dict__")
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.owner]

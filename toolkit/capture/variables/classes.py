@@ -7,7 +7,7 @@ import enum
 import operator
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,17 +15,12 @@ from ..effects import DELETED
 from ..guards import GuardKind, Predicate
 from ..source import AttrSource, ConstSource, DictAttrSource, Source
 from ..words import in_class, module_of
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from .base import Args, Interpreter, Kwargs, NotConstant, Rebuilder, VariableTracker
 from .class_dict import ClassDictVariable
 from .containers import SequenceVariable, TupleVariable
 from .functions import BoundMethodVariable
 from .lookup import IMMUTABLE, assume_bases, assume_class, bind_to, class_source, find, note_volatile, refuse_own_equality
 from .wrap import pretends
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-
 
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}  # what they mean as a dtype
 
@@ -182,9 +177,7 @@ class ClassVariable(VariableTracker):
         out.load_object(self.cls)
 
     def replay(self, out: Rebuilder) -> None:
-        from .functions import store_attrs
-
-        store_attrs(out, self)
+        out.store_attrs(self)
 
 
 def _full_name(cls: type) -> str:
@@ -283,12 +276,11 @@ def class_attribute(tx: Interpreter, instance: VariableTracker, cls: type, name:
 class SuperVariable(VariableTracker):
     """super(cls, instance): attributes from the classes after `cls` in the MRO of the instance (or of the class, in class methods)."""
 
+    kind = super
+
     def __init__(self, cls: VariableTracker, instance: VariableTracker) -> None:
         super().__init__()
         self.cls, self.instance = cls, instance
-
-    def python_type(self) -> type:
-        return super
 
     def _start(self) -> tuple[type, bool]:
         """The class whose MRO is searched, and whether `instance` is that class."""

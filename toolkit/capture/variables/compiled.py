@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,11 +15,7 @@ from ..breaks import BreakGraph
 from ..guards import GuardKind
 from ..source import AttrSource
 from ..words import in_class
-from .base import Args, Kwargs, VariableTracker
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..source import Source
+from .base import Args, Interpreter, Kwargs, Source, VariableTracker
 
 ORIGINAL = "_orig_mod"  # of a compiled module
 
@@ -27,12 +23,11 @@ ORIGINAL = "_orig_mod"  # of a compiled module
 class DisabledVariable(VariableTracker):
     """Runs as it is, with the hook off."""
 
+    kind = _frame.disabled
+
     def __init__(self, name: str, source: Source) -> None:
         super().__init__(source)
         self.name = name
-
-    def python_type(self) -> type:
-        return _frame.disabled
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.break_graph("disabled", f"{self.name} is marked with disable")
@@ -64,12 +59,11 @@ def wrap_compiled(tx: Interpreter, value: object, source: Source) -> VariableTra
 class ScriptedVariable(VariableTracker):
     """A function that torch.jit scripted or traced."""
 
+    kind = torch.jit.ScriptFunction
+
     def __init__(self, function: torch.jit.ScriptFunction, source: Source) -> None:
         super().__init__(source)
         self.function = function
-
-    def python_type(self) -> type:
-        return torch.jit.ScriptFunction
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         """What it prints would be printed while tracing."""

@@ -6,11 +6,11 @@ import collections
 import fractions
 import functools
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from .base import VariableTracker
+from .base import Interpreter, VariableTracker
 from .classes import super_of
 from .constant import ConstantVariable
 from .containers import ListVariable, RangeVariable, TupleVariable
@@ -23,9 +23,6 @@ from .slices import SliceVariable, index_of
 from .text import text_of
 from .user_defined import UserObjectVariable
 from .wrappers import MethodWrapperVariable, PartialVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 PURE.update((bytes, complex, fractions.Fraction, slice))
 

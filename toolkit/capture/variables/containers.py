@@ -12,19 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..breaks import Observed
 from ..guards import GuardKind
 from ..source import item_source
 from ..words import class_name, in_class
-from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
+from .base import Args, Interpreter, Kwargs, LazyVariable, NotConstant, Rebuilder, Source, VariableTracker
 from .constant import ConstantVariable, all_constant, constant_variable
 from .methods import builtin_attr, by_rule
 from .slices import SliceVariable, count_of, index_of
 
 if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
     from ..trace import Trace
 
 
@@ -52,9 +48,6 @@ class SequenceVariable(VariableTracker):
 
     def describe(self) -> str:
         return self.source.text() if self.source else f"a {self.kind.__name__}"
-
-    def python_type(self) -> type:
-        return self.kind
 
     def parts(self) -> list[VariableTracker]:
         return self.items
@@ -149,18 +142,6 @@ class SequenceVariable(VariableTracker):
         """A comparison that changes what is being searched."""
         if len(self.items) != count:
             tx.break_graph("unsupported-operator", f"a comparison changes {self.describe()}, which is being searched")
-
-    def method_len(self, tx: Interpreter) -> VariableTracker:
-        return tx.wrap_constant(len(self.items))
-
-    def method_getitem(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
-        return self.get_item(tx, key)
-
-    def method_iter(self, tx: Interpreter) -> VariableTracker:
-        return self.iterate(tx)
-
-    def method_contains(self, tx: Interpreter, value: VariableTracker) -> VariableTracker:
-        return self.contains(tx, value)
 
     # -- operators --------------------------------------------------------------------------------------------------------
 
@@ -274,15 +255,12 @@ class ListVariable(SequenceVariable):
             added = list(values.items)
             self._items.extend(added)
             return self._done(tx)
-        iterator = tx.iterate(values)
-        while True:
-            try:
-                self.items.append(iterator.next(tx))
-            except Observed as stop:
-                self._done(tx)
-                if issubclass(stop.variable.python_type(), StopIteration):
-                    return tx.wrap_constant(None)
-                raise
+        try:
+            for item in values.each(tx):
+                self.items.append(item)
+        finally:
+            tx.effects.change(self)
+        return tx.wrap_constant(None)
 
     def method_insert(self, tx: Interpreter, index: VariableTracker, value: VariableTracker) -> VariableTracker:
         self.items.insert(count_of(tx, index), value)
@@ -324,10 +302,6 @@ class ListVariable(SequenceVariable):
     ) -> VariableTracker:
         self.items = sorted_values(tx, self.unpack(tx), key, reverse)
         return self._done(tx)
-
-    def method_setitem(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> VariableTracker:
-        self.set_item(tx, key, value)
-        return tx.wrap_constant(None)
 
     def rebuild(self, out: Rebuilder) -> None:
         for item in self._items:
@@ -486,12 +460,11 @@ def _maker(kind: type) -> Callable[[tuple[Any, ...]], Any]:
 
 
 class RangeVariable(VariableTracker):
+    kind = range
+
     def __init__(self, value: range, source: Source | None = None) -> None:
         super().__init__(source)
         self.value = value
-
-    def python_type(self) -> type:
-        return range
 
     def is_constant(self) -> bool:
         return True

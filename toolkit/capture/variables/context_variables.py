@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextvars
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..breaks import BreakGraph
 from ..effects import DELETED
 from ..guards import GuardKind
 from ..source import CallSource, ConstSource, Source
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, VariableTracker
 from .methods import builtin_attr, by_rule
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 _UNSET = object()
 
@@ -31,23 +27,18 @@ def _default(variable: contextvars.ContextVar[Any]) -> Any:
 class ContextVariable(VariableTracker):
     """What the trace sets is in the effects; DELETED: it is not set, as before."""
 
+    kind = contextvars.ContextVar
     mutable = True
 
     def __init__(self, variable: contextvars.ContextVar[Any], source: Source) -> None:
         super().__init__(source)
         self.variable = variable
 
-    def python_type(self) -> type:
-        return contextvars.ContextVar
-
     def real(self) -> Any:
         return self.variable
 
     def key(self, tx: Interpreter) -> Any:
         return self.variable
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         return tx.wrap_constant(self.variable.name) if name == "name" else builtin_attr(tx, self, name)
@@ -95,27 +86,19 @@ class ContextVariable(VariableTracker):
         value = out.trace.effects.attrs(self)["value"]
         if value is DELETED or value.source == CallSource(self.source, _value, ""):  # type: ignore[arg-type]
             return
-        out.load_object(contextvars.ContextVar.set)
-        out.value(self)
-        out.value(value)
-        out.emit.call(2)
+        out.made(contextvars.ContextVar.set, self, value)
         out.emit.pop_top()
 
 
 class TokenVariable(VariableTracker):
     """What `set` gives: what the variable was set to before."""
 
+    kind = contextvars.Token
     mutable = True
 
     def __init__(self, of: ContextVariable, before: VariableTracker, step: int) -> None:
         super().__init__()
         self.of, self.before, self.step, self.used = of, before, step, False
-
-    def python_type(self) -> type:
-        return contextvars.Token
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def rebuild(self, out: Rebuilder) -> None:
         raise BreakGraph("side-effect", f"what {self.of.describe()}.set() gave is kept", at=self.step)

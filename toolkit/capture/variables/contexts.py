@@ -7,7 +7,7 @@ special is at the bottom of them: a change of torch's state becomes a node of th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,14 +15,11 @@ from ... import regions
 from .. import torch_calls
 from ..breaks import BreakGraph, Restart
 from ..state import SETTINGS
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from .base import Args, Interpreter, Kwargs, NotConstant, Rebuilder, VariableTracker
+from .methods import BuiltinMethodVariable
 from .rules import rule
 from .text import python_value
 from .user_defined import UserObjectVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 
 def enter(tx: Interpreter, manager: VariableTracker) -> tuple[VariableTracker, VariableTracker]:
@@ -83,6 +80,7 @@ _STATE = (
 )
 torch_calls.RULES.update({function: changes_state(function) for function in _STATE})
 
+
 def _enter_device(tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
     """`with torch.device(...)`: until it is left, functions that make tensors get the device as an argument."""
     tx.trace.devices.append((args[0].constant(), tx.trace.step))
@@ -121,91 +119,79 @@ torch_calls.RULES.update({function: _folded(function) for function in _ASKED})
 # -- contexts without effect on what is computed ----------------------------------------------------------------------
 
 
-class NullContextVariable(VariableTracker):
+class BlockVariable(VariableTracker):
+    """A context manager whose block is entered and left as `enter` and `leave` say."""
+
+    def enter(self, tx: Interpreter) -> VariableTracker:
+        return self
+
+    def leave(self, tx: Interpreter) -> VariableTracker:
+        return tx.wrap_constant(False)
+
+    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
+        return BuiltinMethodVariable(self, name) if name in ("__enter__", "__exit__") else super().get_attr(tx, name)
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name not in ("__enter__", "__exit__"):
+            return super().call_method(tx, name, args, kwargs)
+        return self.enter(tx) if name == "__enter__" else self.leave(tx)
+
+
+class NullContextVariable(BlockVariable):
     """A context manager that only watches (a profiler's range): nothing happens in compiled code."""
 
     def __init__(self, kind: type) -> None:
         super().__init__()
         self.kind = kind
 
-    def python_type(self) -> type:
-        return self.kind
-
-    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        if name in ("__enter__", "__exit__"):
-            return NullMethod(self, name)
-        return super().get_attr(tx, name)
-
     def rebuild(self, out: Rebuilder) -> None:
         import contextlib
 
-        out.load_object(contextlib.nullcontext)
-        out.emit.call(0)
+        out.made(contextlib.nullcontext)
 
 
-class NullMethod(VariableTracker):
-    def __init__(self, context: NullContextVariable, name: str) -> None:
-        super().__init__()
-        self.context, self.name = context, name
-
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return self.context if self.name == "__enter__" else tx.wrap_constant(False)
-
-    def rebuild(self, out: Rebuilder) -> None:
-        out.value(self.context)
-        out.emit.load_attr(self.name)
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.context]
+def _set_grad(tx: Interpreter, on: bool) -> None:
+    changes_state(torch._C._set_grad_enabled)(tx, [tx.wrap_constant(on)], {})
 
 
 class InferenceModeVariable(NullContextVariable):
-    """`torch.inference_mode()`: in the trace gradients are off; the graph, all of whose work must be in the block, runs in that mode."""
+    """`torch.inference_mode()`: in the trace gradients are off; the graph, all of whose work must be in the block, runs in that mode, or,
+    where there is work around the block, nodes of the graph enter and leave it."""
 
     def __init__(self) -> None:
         super().__init__(torch._C._InferenceMode)
         self.grad = False
 
-    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        return _InferenceMethod(self, name) if name in ("__enter__", "__exit__") else super().get_attr(tx, name)
+    def enter(self, tx: Interpreter) -> VariableTracker:
+        trace = tx.trace
+        if trace.record.inference_inside:
+            self.grad = torch.is_grad_enabled()
+            _set_grad(tx, False)
+            tx.graph.node("call_function", regions.enter_inference, (), {}, None)
+            trace.inference_blocks.append(trace.step)
+            return self
+        if torch.is_inference_mode_enabled():
+            tx.break_graph("unsupported-context", "inference mode is entered in inference mode")
+        if tx.graph.has_work() or trace.inference is not None:
+            trace.record.inference_inside = True
+            raise Restart
+        _set_grad(tx, False)
+        trace.inference = trace.step
+        return self
+
+    def leave(self, tx: Interpreter) -> VariableTracker:
+        trace = tx.trace
+        if trace.record.inference_inside:
+            tx.graph.node("call_function", regions.leave_block, (), {}, None)
+            trace.inference_blocks.pop()
+            _set_grad(tx, self.grad)
+        else:
+            _set_grad(tx, trace.grad_at_start)
+            trace.inference_left = trace.step
+        return super().leave(tx)
 
     def rebuild(self, out: Rebuilder) -> None:
         raise BreakGraph("unsupported-context", "a block of inference mode is left open", at=out.trace.inference)
-
-
-class _InferenceMethod(NullMethod):
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        trace, entered = tx.trace, self.name == "__enter__"
-        if trace.record.inference_inside:
-            return self._inside(tx, entered)
-        if entered and torch.is_inference_mode_enabled():
-            tx.break_graph("unsupported-context", "inference mode is entered in inference mode")
-        if entered and (tx.graph.has_work() or trace.inference is not None):
-            trace.record.inference_inside = True
-            raise Restart
-        grad = changes_state(torch._C._set_grad_enabled)
-        grad(tx, [tx.wrap_constant(trace.grad_at_start and not entered)], {})
-        if entered:
-            trace.inference = trace.step
-        else:
-            trace.inference_left = trace.step
-        return super().call(tx, args, kwargs)
-
-    def _inside(self, tx: Interpreter, entered: bool) -> VariableTracker:
-        """There is work around the block: nodes of the graph enter and leave it."""
-        trace, context = tx.trace, self.context
-        assert isinstance(context, InferenceModeVariable)
-        if entered:
-            context.grad = torch.is_grad_enabled()
-        switch = changes_state(torch._C._set_grad_enabled)
-        if not entered:
-            tx.graph.node("call_function", regions.leave_block, (), {}, None)
-            trace.inference_blocks.pop()
-        switch(tx, [tx.wrap_constant(not entered and context.grad)], {})
-        if entered:
-            tx.graph.node("call_function", regions.enter_inference, (), {}, None)
-            trace.inference_blocks.append(trace.step)
-        return super().call(tx, [], {})
 
 
 class OutsideInferenceVariable(NullContextVariable):
@@ -215,18 +201,14 @@ class OutsideInferenceVariable(NullContextVariable):
         super().__init__(torch._C._InferenceMode)
         self.before = False
 
-    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        return _OutsideMethod(self, name) if name in ("__enter__", "__exit__") else super().get_attr(tx, name)
+    def enter(self, tx: Interpreter) -> VariableTracker:
+        self.before = torch.is_grad_enabled()
+        _set_grad(tx, True)
+        return self
 
-
-class _OutsideMethod(NullMethod):
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        context = self.context
-        assert isinstance(context, OutsideInferenceVariable)
-        if self.name == "__enter__":
-            context.before = torch.is_grad_enabled()
-        changes_state(torch._C._set_grad_enabled)(tx, [tx.wrap_constant(self.name == "__enter__" or context.before)], {})
-        return super().call(tx, args, kwargs)
+    def leave(self, tx: Interpreter) -> VariableTracker:
+        _set_grad(tx, self.before)
+        return super().leave(tx)
 
 
 @rule(torch._C._InferenceMode)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..guards import GuardKind
 from ..source import AttrSource, ItemSource
-from .base import LazyVariable, VariableTracker
+from .base import Interpreter, LazyVariable, Rebuilder, Source, VariableTracker
+from .constant import ConstantVariable
 from .containers import ListVariable
 from .hashed_iterators import disturbed
 from .iterators import IteratorVariable, stop
 from .rules import none_given, rule
 from .slices import count_of, index_of
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
 
 
 class DequeVariable(ListVariable):
@@ -133,6 +129,7 @@ class DequeVariable(ListVariable):
 class DequeIteratorVariable(IteratorVariable):
     """iter() of a deque: what makes it longer, shorter or turns it meanwhile is an error."""
 
+    holds = ("container",)
     kind = type(iter(collections.deque()))
 
     def __init__(self, container: DequeVariable) -> None:
@@ -153,13 +150,7 @@ class DequeIteratorVariable(IteratorVariable):
             out.load_object(collections.deque)
             out.emit.call(1)
             return
-        out.load_object(self.kind)
-        out.value(self.container)
-        out.emit.load_const(self.index)
-        out.emit.call(2)
-
-    def parts(self) -> Sequence[VariableTracker]:
-        return [self.container]
+        out.made(self.kind, self.container, ConstantVariable(self.index))
 
 
 @rule(collections.deque)

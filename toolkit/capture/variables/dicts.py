@@ -5,23 +5,18 @@ from __future__ import annotations
 import collections
 import operator
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..breaks import Observed
 from ..effects import DELETED
 from ..guards import GuardKind
 from ..source import CallSource, DictAttrSource, DictKeySource, InstanceDictSource, ItemSource, TupleItemSource
-from .base import Args, Kwargs, LazyVariable, VariableTracker
+from .base import Args, Interpreter, Kwargs, LazyVariable, Rebuilder, Source, VariableTracker
 from .constant import ConstantVariable, constant_variable
 from .containers import SequenceVariable, TupleVariable
 from .keys import Key
 from .methods import builtin_attr
 from .sets import FrozenSetVariable, Hashed, SetVariable, as_set, setlike, wrap_set
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
 
 Entry = tuple[VariableTracker, VariableTracker]
 
@@ -165,17 +160,6 @@ class DictVariable(Hashed):
         found = self.get(tx, key)
         return found if found is not None else default or tx.wrap_constant(None)
 
-    def method_getitem(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
-        return self.get_item(tx, key)
-
-    def method_setitem(self, tx: Interpreter, key: VariableTracker, value: VariableTracker) -> VariableTracker:
-        self.put(tx, key, value)
-        return self._done(tx)
-
-    def method_delitem(self, tx: Interpreter, key: VariableTracker) -> VariableTracker:
-        self.del_item(tx, key)
-        return tx.wrap_constant(None)
-
     def method_keys(self, tx: Interpreter) -> VariableTracker:
         return DictViewVariable(self, "keys")
 
@@ -246,10 +230,7 @@ class DictVariable(Hashed):
             out.emit.call(2 if self.kind is collections.defaultdict else 1)
 
     def fill(self, out: Rebuilder) -> None:
-        for name, value in out.trace.effects.attrs(self).items():
-            out.value(value)
-            out.value(self)
-            out.emit.store_attr(name)
+        out.store_attrs(self)
 
     def _display(self, out: Rebuilder) -> None:
         for key, value in self.entries.values():
@@ -282,6 +263,7 @@ def refill_ordered(target: collections.OrderedDict[Any, Any], entries: dict[Any,
 class DictViewVariable(VariableTracker):
     """d.keys(), d.values() or d.items()."""
 
+    holds = ("of",)
     KINDS = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
 
     def __init__(self, of: DictVariable, which: str) -> None:
@@ -290,9 +272,6 @@ class DictViewVariable(VariableTracker):
 
     def python_type(self) -> type:
         return type(getattr(collections.OrderedDict(), self.which)()) if self.of.kind is collections.OrderedDict else self.KINDS[self.which]
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.of]
 
     def unpack(self, tx: Interpreter) -> list[VariableTracker]:
         if self.which == "keys":

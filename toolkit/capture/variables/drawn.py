@@ -10,22 +10,18 @@ from __future__ import annotations
 import operator
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import transforms
 from ..effects import Draw
 from ..operations import PLAIN_FORM
 from ..source import CallSource, DrawSource, Source
-from .base import NotConstant, VariableTracker
+from .base import Interpreter, NotConstant, Rebuilder, VariableTracker
 from .containers import ListVariable
 from .rules import RULES, rule
 from .scalars import EXACT, FloatVariable, is_number, tensor_input
 from .text import python_value
 from .user_defined import UserObjectVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 _FLOATS = ("random", "uniform", "triangular", "gauss", "normalvariate", "lognormvariate", "expovariate", "betavariate", "gammavariate",
            "vonmisesvariate", "paretovariate", "weibullvariate")  # fmt: skip

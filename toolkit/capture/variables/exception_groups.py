@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .base import VariableTracker
+from .base import Interpreter, VariableTracker
 from .containers import ListVariable, TupleVariable
 from .exceptions import ExceptionVariable, matches
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 Parts = tuple[ExceptionVariable | None, ExceptionVariable | None]
 _PLAIN = (ExceptionGroup, BaseExceptionGroup)

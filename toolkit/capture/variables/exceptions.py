@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from types import FunctionType, MethodDescriptorType, TracebackType, WrapperDescriptorType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ..breaks import BreakGraph
 from ..guards import GuardKind
 from ..source import AttrSource, instance_source
-from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker
+from .base import Args, Interpreter, Kwargs, LazyVariable, NotConstant, Rebuilder, Source, VariableTracker
 from .methods import BuiltinMethodVariable
 from .rules import ask
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
-
 
 _LINKS = ("__cause__", "__context__", "__suppress_context__")
 
@@ -46,9 +40,6 @@ class ExceptionVariable(VariableTracker):
 
     def describe(self) -> str:
         return str(self)
-
-    def python_type(self) -> type[BaseException]:
-        return self.kind
 
     def set_cause(self, tx: Interpreter, cause: VariableTracker) -> None:
         """`raise ... from cause` (None too)."""
@@ -80,9 +71,6 @@ class ExceptionVariable(VariableTracker):
 
     def replay(self, out: Rebuilder) -> None:
         self.fill(out)
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         from .containers import TupleVariable
@@ -252,15 +240,11 @@ class HandledBefore(VariableTracker):
 class TracebackVariable(VariableTracker):
     """The traceback of an exception that the trace raised. It may be handed on; who looks at it needs the raise in Python itself."""
 
+    kind = TracebackType
+
     def __init__(self, of: ExceptionVariable, raised: int) -> None:
         super().__init__()
         self.of, self.raised = of, raised
-
-    def python_type(self) -> type:
-        return TracebackType
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         raise self._break()

@@ -7,20 +7,16 @@ import enum
 import threading
 import types
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..guards import GuardKind, Predicate
 from ..source import AttrSource, CallSource, ConstSource, Source, TupleItemSource, item_source
-from .base import LazyVariable, VariableTracker
+from .base import Interpreter, LazyVariable, Rebuilder, VariableTracker
 from .constant import constant_variable
 from .containers import InnerListVariable, TupleVariable
 from .dicts import DictVariable, FrozenSetVariable, SetVariable
 from .namespace_objects import SimpleNamespaceVariable
 from .user_defined import UserObjectVariable, base_kind
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 
 class EnumVariable(UserObjectVariable):

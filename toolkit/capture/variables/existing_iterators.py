@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..guards import GuardKind, Predicate
 from ..source import CallSource, Source
-from .base import VariableTracker
+from .base import Interpreter, VariableTracker
 from .iterators import EnumerateVariable, FilterVariable, IteratorVariable, MapVariable, ZipVariable, stop
 from .rules import none_given
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 _INDEXED = (
     *(type(iter(c)) for c in ([], (), range(0), {}, {}.values(), {}.items(), "", "\u00e9", set())),

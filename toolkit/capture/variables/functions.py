@@ -17,7 +17,7 @@ from types import (
     MethodWrapperType,
     WrapperDescriptorType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import marks
 from ..binding import Parameters, bind
@@ -37,16 +37,12 @@ from ..source import (
     Source,
     TupleItemSource,
 )
-from .base import Args, Kwargs, LazyVariable, VariableTracker
+from .base import Args, Interpreter, Kwargs, LazyVariable, Rebuilder, VariableTracker
 from .cells import CellVariable, existing_cell
 from .containers import TupleVariable
 from .dicts import DictVariable
 from .methods import builtin_attr
 from .rules import CODE_RULES, PURE, RULES, apply_rule, fold_if_constant
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...))
 
@@ -54,13 +50,11 @@ ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...))
 class FunctionVariable(VariableTracker):
     """A function written in Python."""
 
+    kind = FunctionType
     takes_lazy = True
     mutable = True
     code: CodeType
     namespace: dict[str, Any]
-
-    def python_type(self) -> type:
-        return FunctionType
 
     def bind(self, instance: VariableTracker | None, cls: VariableTracker) -> VariableTracker:
         return self if instance is None else BoundMethodVariable(self, instance)
@@ -80,9 +74,6 @@ class FunctionVariable(VariableTracker):
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         bound = bind(tx, self.parameters(tx), args, kwargs)
         return tx.inline(self, self.code, self.namespace, bound, self.free(tx))
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def key(self, tx: Interpreter) -> object:
         return self
@@ -222,7 +213,7 @@ class UserFunctionVariable(FunctionVariable):
         return tx.wrap(value, AttrSource(self._source(), name))
 
     def replay(self, out: Rebuilder) -> None:
-        store_attrs(out, self)
+        out.store_attrs(self)
 
 
 class NestedFunctionVariable(FunctionVariable):
@@ -300,7 +291,7 @@ class NestedFunctionVariable(FunctionVariable):
             out.emit.store_attr("__kwdefaults__")
         if self.annotations is not None:
             self._fill_annotations(out)
-        store_attrs(out, self)
+        out.store_attrs(self)
 
     def _fill_annotations(self, out: Rebuilder) -> None:
         if isinstance(self.annotations, TupleVariable):
@@ -334,19 +325,6 @@ def dict_of(tx: Interpreter, values: dict[str, VariableTracker]) -> DictVariable
     return made
 
 
-def store_attrs(out: Rebuilder, variable: VariableTracker) -> None:
-    """Emit `variable.name = value` for everything the trace stored on it, deletions too, in order."""
-    for name, value in out.trace.effects.attrs(variable).items():
-        if value is DELETED:
-            if variable.source is not None and hasattr(variable.real(), name):
-                out.value(variable)
-                out.emit.delete_attr(name)
-        else:
-            out.value(value)
-            out.value(variable)
-            out.emit.store_attr(name)
-
-
 def _docstring(code: CodeType) -> str | None:
     """As `def` finds it up to 3.13: the first constant, if it is a string and the code has a docstring."""
     return FunctionType(code, {}, closure=tuple(map(_cell, code.co_freevars)) or None).__doc__
@@ -361,6 +339,7 @@ def _cell(_: str) -> Any:
 class BoundMethodVariable(VariableTracker):
     """`function` with its first argument."""
 
+    holds = ("function", "owner")
     takes_lazy = True
 
     def __init__(self, function: VariableTracker, owner: VariableTracker, source: Source | None = None) -> None:
@@ -380,9 +359,6 @@ class BoundMethodVariable(VariableTracker):
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.call(self.function, [self.owner, *args], kwargs)
 
-    def truth(self, tx: Interpreter) -> bool:
-        return True
-
     def key(self, tx: Interpreter) -> object:
         return "method", self.function, self.owner
 
@@ -401,13 +377,7 @@ class BoundMethodVariable(VariableTracker):
 
     def rebuild(self, out: Rebuilder) -> None:
         of_c = self.python_type() is not MethodType
-        out.load_object(bound if of_c else MethodType)
-        out.value(self.function)
-        out.value(self.owner)
-        out.emit.call(2)
-
-    def parts(self) -> tuple[VariableTracker, ...]:
-        return self.function, self.owner
+        out.made(bound if of_c else MethodType, self.function, self.owner)
 
 
 _BOUND = {WrapperDescriptorType: MethodWrapperType, MethodDescriptorType: BuiltinMethodType}  # what binding a descriptor of C gives

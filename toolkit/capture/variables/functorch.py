@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._C import _functorch as native
@@ -16,13 +16,10 @@ from torch._functorch import eager_transforms, predispatch, vmap
 from torch.autograd import forward_ad
 
 from .. import torch_calls
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, VariableTracker
 from .contexts import NullContextVariable, changes_state
 from .rules import RULES, rule
 from .tensor import TensorVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 _LEVELS = (
     "_grad_increment_nesting",

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..breaks import LEAVING, BreakGraph, Observed, Restart
 from ..resume import suspended
 from ..state import TorchState
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, VariableTracker
 from .constant import NULL, NullVariable
 from .exceptions import HandledBefore, as_instance, stop_as_runtime_error
 from .iterators import IteratorVariable
 
 if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
     from ..resume import Resume
 
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, Source, VariableTracker
 from .containers import TupleVariable
 from .rules import rule
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
 
 
 class GetterVariable(VariableTracker):
@@ -21,12 +16,6 @@ class GetterVariable(VariableTracker):
     def __init__(self, kind: Any, args: Args, source: Source | None = None, kwargs: Kwargs | None = None) -> None:
         super().__init__(source)
         self.kind, self.args, self.kwargs = kind, list(args), dict(kwargs or {})
-
-    def python_type(self) -> type:
-        return self.kind  # type: ignore[no-any-return]
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         (value,) = args
@@ -43,10 +32,7 @@ class GetterVariable(VariableTracker):
         return value
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(self.kind)
-        for value in (*self.args, *self.kwargs.values()):
-            out.value(value)
-        out.emit.call(len(self.args) + len(self.kwargs), tuple(self.kwargs))
+        out.made(self.kind, *self.parts(), names=tuple(self.kwargs))
 
     def parts(self) -> list[VariableTracker]:
         return [*self.args, *self.kwargs.values()]

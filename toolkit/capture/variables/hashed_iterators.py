@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .base import Args, Kwargs, VariableTracker
+from .base import Interpreter, Rebuilder, VariableTracker
 from .containers import TupleVariable
 from .existing_iterators import ToCome
 from .iterators import IteratorVariable, moved, stop
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 
 def disturbed(kind: type, which: str = "keys") -> Iterator[Any]:
@@ -83,10 +79,8 @@ class HashedIteratorVariable(IteratorVariable):
             return TupleVariable([tx.realize(first), value])
         return first if self.which == "keys" else value  # type: ignore[no-any-return]
 
-    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "__length_hint__":
-            return tx.wrap_constant(len(self.keys) - self.index if self.container is not None else 0)
-        return super().call_method(tx, name, args, kwargs)
+    def left(self) -> int:
+        return len(self.keys) - self.index if self.container is not None else 0
 
     def _rest(self) -> list[VariableTracker]:
         if self.container is None:

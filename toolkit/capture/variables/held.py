@@ -12,19 +12,16 @@ import re
 import sys
 import types
 import typing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..breaks import Observed
 from ..guards import GuardKind
 from ..source import ConstSource, Source
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from .base import Args, Interpreter, Kwargs, NotConstant, Rebuilder, VariableTracker
 from .lookup import IMMUTABLE
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
+from .methods import BuiltinMethodVariable
 
 _TYPING = ("_GenericAlias", "_SpecialForm", "_UnionGenericAlias", "_SpecialGenericAlias", "_TupleType", "_CallableType", "_AnyMeta")
 _NAMES_OF_TYPES = (typing.TypeAliasType,) if sys.version_info >= (3, 12) else ()
@@ -76,7 +73,7 @@ class HeldVariable(VariableTracker):
         except AttributeError as error:
             tx.raise_error(AttributeError, *error.args)
         if isinstance(value, types.BuiltinMethodType | types.MethodType):
-            return _HeldMethod(self, name)
+            return BuiltinMethodVariable(self, name)
         return tx.wrap_constant(value)
 
     def _is_of_the_class(self, name: str) -> bool:
@@ -100,6 +97,17 @@ class HeldVariable(VariableTracker):
             with contextlib.suppress(Observed):  # an AttributeError or a TypeError
                 made.set_attr(tx, "__orig_class__", self)
         return made
+
+    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Run at once on constants; on other values inlined, where it is written in Python (Signature.bind)."""
+        method = getattr(self.value, name, None) if not self._is_of_the_class(name) else None
+        if not isinstance(method, types.BuiltinMethodType | types.MethodType):
+            return super().call_method(tx, name, args, kwargs)
+        if all(v.is_constant() for v in (*args, *kwargs.values())):
+            return tx.fold(method, *[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()})
+        if isinstance(method, types.MethodType):
+            return tx.call(tx.wrap_constant(method.__func__), [tx.wrap_constant(method.__self__), *args], kwargs)
+        return tx.break_graph("unsupported-call", f"{name}() of {self.describe()} is called with values that are not known while tracing")
 
     def set_attr(self, tx: Interpreter, name: str, value: VariableTracker) -> None:
         if not self._is_of_the_class(name):
@@ -128,28 +136,6 @@ class HeldVariable(VariableTracker):
 
     def rebuild(self, out: Rebuilder) -> None:
         out.load_object(self.value)
-
-
-class _HeldMethod(VariableTracker):
-    """A method of a held object: run at once on constants; on other values inlined, where it is written in Python (Signature.bind)."""
-
-    def __init__(self, owner: HeldVariable, name: str) -> None:
-        super().__init__()
-        self.owner, self.name = owner, name
-
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        method = getattr(self.owner.value, self.name)
-        if not all(v.is_constant() for v in (*args, *kwargs.values())):
-            if isinstance(method, types.MethodType):
-                return tx.call(tx.wrap_constant(method.__func__), [tx.wrap_constant(method.__self__), *args], kwargs)
-            tx.break_graph(
-                "unsupported-call", f"{self.name}() of {self.owner.describe()} is called with values that are not known while tracing"
-            )
-        return tx.fold(method, *[a.constant() for a in args], **{k: v.constant() for k, v in kwargs.items()})
-
-    def rebuild(self, out: Rebuilder) -> None:
-        out.value(self.owner)
-        out.emit.load_attr(self.name)
 
 
 def _is_lazy(value: object) -> bool:

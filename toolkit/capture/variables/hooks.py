@@ -16,12 +16,11 @@ from ... import _torch, regions
 from .. import torch_calls, transforms
 from ..breaks import BreakGraph
 from .autograd import assume_stateless
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from .base import Args, Interpreter, Kwargs, NotConstant, Rebuilder, VariableTracker
 from .functions import NestedFunctionVariable
+from .methods import BuiltinMethodVariable
 
 if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
     from .tensor import TensorVariable
 
 Register = Callable[[torch.Tensor], None]
@@ -30,17 +29,13 @@ Register = Callable[[torch.Tensor], None]
 class HandleVariable(VariableTracker):
     """What register_hook gives. `node` is the one in the graph; without one, the hook is registered after the graph."""
 
+    kind = torch.utils.hooks.RemovableHandle
+    holds = ("tensor", "hook")
     mutable = True
 
     def __init__(self, tensor: TensorVariable, method: str, hook: VariableTracker, step: int, node: torch.fx.Node | None = None) -> None:
         super().__init__()
         self.tensor, self.method, self.hook, self.step, self.node = tensor, method, hook, step, node
-
-    def python_type(self) -> type:
-        return torch.utils.hooks.RemovableHandle
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name != "remove":
@@ -51,10 +46,7 @@ class HandleVariable(VariableTracker):
         return tx.wrap_constant(None)
 
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        return HandleMethodVariable(self, name)
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.tensor, self.hook]
+        return BuiltinMethodVariable(self, name)
 
     def rebuild(self, out: Rebuilder) -> None:
         if self.node is not None:
@@ -67,24 +59,6 @@ class HandleVariable(VariableTracker):
     def replay(self, out: Rebuilder) -> None:
         out.value(self)
         out.emit.pop_top()
-
-
-class HandleMethodVariable(VariableTracker):
-    """A method of the handle that registering a hook gives, of a tensor's or a module's."""
-
-    def __init__(self, handle: VariableTracker, name: str) -> None:
-        super().__init__()
-        self.handle, self.name = handle, name
-
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return self.handle.call_method(tx, self.name, args, kwargs)
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.handle]
-
-    def rebuild(self, out: Rebuilder) -> None:
-        out.value(self.handle)
-        out.emit.load_attr(self.name)
 
 
 def register(tx: Interpreter, tensor: TensorVariable, method: str, hook: VariableTracker) -> VariableTracker | None:

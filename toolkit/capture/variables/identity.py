@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from ..guards import GuardKind
 from ..source import ConstSource, LocalSource
-from .base import NotConstant, VariableTracker
+from .base import Interpreter, NotConstant, Rebuilder, VariableTracker
 from .builtins import BuiltinVariable
 from .rules import rule
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 
 @dataclass(frozen=True)
@@ -29,15 +24,15 @@ class Identity:
 class IdVariable(VariableTracker):
     """The id of an object of the trace: equal to itself, and to no number known before if the trace made it."""
 
+    kind = int
+    holds = ("of",)
+
     def __init__(self, of: VariableTracker) -> None:
         super().__init__()
         self.of = of
 
     def describe(self) -> str:
         return f"the id of {self.of.describe()}"
-
-    def python_type(self) -> type:
-        return int
 
     def truth(self, tx: Interpreter) -> bool:
         return True
@@ -54,12 +49,7 @@ class IdVariable(VariableTracker):
         return tx.wrap_constant(same == (op == "=="))
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(id)
-        out.value(self.of)
-        out.emit.call(1)
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.of]
+        out.made(id, self.of)
 
 
 @rule(id)

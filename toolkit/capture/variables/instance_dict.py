@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..effects import DELETED
 from ..guards import GuardKind
 from ..source import InstanceDictSource, instance_source
-from .base import Args, Kwargs, LazyVariable, VariableTracker
+from .base import Args, Interpreter, Kwargs, LazyVariable, Rebuilder, VariableTracker
 from .dicts import DictVariable
 from .object_memory import has_slot, own_dict
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 
 class LiveDictVariable(DictVariable):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..words import in_class
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, VariableTracker
 from .containers import ListVariable, TupleVariable, is_tuple_kind
 from .dicts import DictVariable, FrozenSetVariable, SetVariable
 from .exceptions import ExceptionVariable, is_plain_exception
@@ -23,7 +23,6 @@ from .user_defined import UserObjectVariable, base_kind
 from .wrapper_tensors import made_by_class
 
 if TYPE_CHECKING:
-    from ..interpreter import Interpreter
     from .classes import ClassVariable
 
 

@@ -6,17 +6,14 @@ import collections
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..breaks import BreakGraph, Observed
 from ..source import Source
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, VariableTracker
+from .constant import ConstantVariable
 from .containers import TupleVariable
 from .methods import BuiltinMethodVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 
 class IteratorVariable(VariableTracker):
@@ -29,12 +26,6 @@ class IteratorVariable(VariableTracker):
         super().__init__(source)
         self.taken = 0
         self.inner = False  # an existing iterator inside another one, which moves it
-
-    def python_type(self) -> type:
-        return self.kind
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def key(self, tx: Interpreter) -> object:
         return self
@@ -54,6 +45,8 @@ class IteratorVariable(VariableTracker):
             return self.next(tx)
         if name == "__iter__" and not args:
             return self
+        if name == "__length_hint__" and (left := self.left()) is not None:
+            return tx.wrap_constant(left)
         return tx.break_graph("unsupported-call", f"{name} of a {self.kind.__name__} is called")
 
     def next(self, tx: Interpreter) -> VariableTracker:
@@ -64,16 +57,17 @@ class IteratorVariable(VariableTracker):
             tx.effects.change(self)
         return item
 
+    def left(self) -> int | None:
+        """How many items are to come, of those that can say so."""
+        return None
+
     def advance(self, tx: Interpreter) -> VariableTracker:
         """The next item; raises the traced StopIteration."""
         raise NotImplementedError
 
     def replay(self, out: Rebuilder) -> None:
         """Existing iterators are moved by what was taken."""
-        out.load_object(moved)
-        out.value(self)
-        out.emit.load_const(self.taken)
-        out.emit.call(2)
+        out.made(moved, self, ConstantVariable(self.taken))
         out.emit.pop_top()
 
 
@@ -99,6 +93,8 @@ def stop(tx: Interpreter) -> VariableTracker:
 class SequenceIteratorVariable(IteratorVariable):
     """iter() of a list or tuple tracker: by index, so that items appended meanwhile are seen."""
 
+    holds = ("container",)
+
     def __init__(self, container: Any) -> None:
         super().__init__()
         self.container: Any = container
@@ -112,10 +108,8 @@ class SequenceIteratorVariable(IteratorVariable):
         self.index += 1
         return self.container.items[self.index - 1]
 
-    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "__length_hint__":
-            return tx.wrap_constant(max(0, len(self.container.items) - self.index) if self.container is not None else 0)
-        return super().call_method(tx, name, args, kwargs)
+    def left(self) -> int:
+        return max(0, len(self.container.items) - self.index) if self.container is not None else 0
 
     def rebuild(self, out: Rebuilder) -> None:
         if self.container is None:
@@ -126,9 +120,6 @@ class SequenceIteratorVariable(IteratorVariable):
         out.emit.get_iter()
         if self.index:
             _set_state(out, self.index)
-
-    def parts(self) -> Sequence[VariableTracker]:
-        return [self.container] if self.container is not None else []
 
 
 class ItemsIteratorVariable(IteratorVariable):
@@ -144,10 +135,8 @@ class ItemsIteratorVariable(IteratorVariable):
         self.index += 1
         return self.items[self.index - 1]
 
-    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "__length_hint__":
-            return tx.wrap_constant(len(self.items) - self.index)
-        return super().call_method(tx, name, args, kwargs)
+    def left(self) -> int:
+        return len(self.items) - self.index
 
     def rebuild(self, out: Rebuilder) -> None:
         for item in self.items[self.index :]:
@@ -174,10 +163,8 @@ class RangeIteratorVariable(IteratorVariable):
         self.index += 1
         return tx.wrap_constant(item)
 
-    def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "__length_hint__":
-            return tx.wrap_constant(len(self.value) - self.index)
-        return super().call_method(tx, name, args, kwargs)
+    def left(self) -> int:
+        return len(self.value) - self.index
 
     def rebuild(self, out: Rebuilder) -> None:
         out.emit.load_const(self.value[self.index :])
@@ -186,6 +173,8 @@ class RangeIteratorVariable(IteratorVariable):
 
 class ReversedVariable(IteratorVariable):
     """reversed() of a list, tuple or anything with a length and integer items."""
+
+    holds = ("container",)
 
     def __init__(self, container: VariableTracker, length: int) -> None:
         super().__init__()
@@ -205,16 +194,12 @@ class ReversedVariable(IteratorVariable):
             raise
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(reversed)
-        out.value(self.container)
-        out.emit.call(1)
+        out.made(reversed, self.container)
         _set_state(out, self.index)
-
-    def parts(self) -> Sequence[VariableTracker]:
-        return (self.container,)
 
 
 class EnumerateVariable(IteratorVariable):
+    holds = ("iterator", "count")
     kind = enumerate
 
     def __init__(self, iterator: VariableTracker, count: VariableTracker, source: Source | None = None) -> None:
@@ -227,13 +212,7 @@ class EnumerateVariable(IteratorVariable):
         return TupleVariable([at, item])
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(enumerate)
-        out.value(self.iterator)
-        out.value(self.count)
-        out.emit.call(2)
-
-    def parts(self) -> Sequence[VariableTracker]:
-        return self.iterator, self.count
+        out.made(enumerate, self.iterator, self.count)
 
 
 class ZipVariable(IteratorVariable):
@@ -261,21 +240,12 @@ class ZipVariable(IteratorVariable):
         if at:
             tx.raise_error(ValueError, f"zip() argument {at + 1} is shorter than argument{_up_to(at)}")
         for other, iterator in enumerate(self.iterators[1:], 1):
-            try:
-                iterator.next(tx)
-            except Observed as end:
-                if issubclass(end.variable.python_type(), StopIteration):
-                    continue
-                raise
-            tx.raise_error(ValueError, f"zip() argument {other + 1} is longer than argument{_up_to(other)}")
+            if iterator.take(tx) is not None:
+                tx.raise_error(ValueError, f"zip() argument {other + 1} is longer than argument{_up_to(other)}")
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(zip)
-        for iterator in self.iterators:
-            out.value(iterator)
-        if self.strict:
-            out.emit.load_const(True)
-        out.emit.call(len(self.iterators) + self.strict, ("strict",) if self.strict else ())
+        strict = ("strict",) if self.strict else ()
+        out.made(zip, *self.iterators, *(ConstantVariable(True) for _ in strict), names=strict)
 
     def parts(self) -> Sequence[VariableTracker]:
         return self.iterators
@@ -296,10 +266,7 @@ class MapVariable(IteratorVariable):
         return tx.call(self.function, [iterator.next(tx) for iterator in self.iterators])
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(map)
-        for part in self.parts():
-            out.value(part)
-        out.emit.call(1 + len(self.iterators))
+        out.made(map, *self.parts())
 
     def parts(self) -> Sequence[VariableTracker]:
         return [self.function, *self.iterators]
@@ -308,7 +275,7 @@ class MapVariable(IteratorVariable):
 class FilterVariable(IteratorVariable):
     """`function` None keeps what is true."""
 
-    kind = filter
+    holds = ("function", "iterator")
 
     def __init__(
         self, function: VariableTracker | None, iterator: VariableTracker, keep: bool = True, source: Source | None = None
@@ -324,21 +291,13 @@ class FilterVariable(IteratorVariable):
                 return item
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(self.kind)
-        if self.function is None:
-            out.emit.load_const(None)
-        else:
-            out.value(self.function)
-        out.value(self.iterator)
-        out.emit.call(2)
-
-    def parts(self) -> Sequence[VariableTracker]:
-        return [self.function, self.iterator] if self.function else [self.iterator]
+        out.made(self.kind, self.function or ConstantVariable(None), self.iterator)
 
 
 class IndexIteratorVariable(IteratorVariable):
     """iter() of an object with `__getitem__` and no `__iter__`: items 0, 1, 2, ... until IndexError."""
 
+    holds = ("container",)
     kind = type(iter(type("Sequence", (), {"__getitem__": None})()))
 
     def __init__(self, container: VariableTracker) -> None:
@@ -367,9 +326,6 @@ class IndexIteratorVariable(IteratorVariable):
         out.emit.get_iter()
         _set_state(out, self.index)
 
-    def parts(self) -> Sequence[VariableTracker]:
-        return (self.container,)
-
 
 class StepsVariable(IteratorVariable):
     """An iterator told as a generator over trackers (most of itertools). Half used, it cannot leave: the graph breaks where it was made."""
@@ -390,6 +346,7 @@ class StepsVariable(IteratorVariable):
 class CallIteratorVariable(IteratorVariable):
     """iter(function, sentinel)."""
 
+    holds = ("function", "sentinel")
     kind = type(iter(int, 1))
 
     def __init__(self, function: VariableTracker, sentinel: VariableTracker) -> None:
@@ -406,10 +363,4 @@ class CallIteratorVariable(IteratorVariable):
         return item
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(iter)
-        out.value(self.function)
-        out.value(self.sentinel)
-        out.emit.call(2)
-
-    def parts(self) -> Sequence[VariableTracker]:
-        return self.function, self.sentinel
+        out.made(iter, self.function, self.sentinel)

@@ -7,14 +7,10 @@ hash that the traced `__hash__` gave, and by asking the traced `__eq__` where ha
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from ..breaks import BreakGraph
-from .base import VariableTracker
+from .base import Interpreter, VariableTracker
 from .constant import constant_variable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 
 class Key:

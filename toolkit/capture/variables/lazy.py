@@ -5,34 +5,20 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..breaks import Observed
-from .base import VariableTracker
+from .base import Interpreter, VariableTracker
 from .containers import TupleVariable, refuse_many
 from .iterators import FilterVariable, ItemsIteratorVariable, StepsVariable, ZipVariable
 from .rules import RULES, none_given, rule
 from .slices import count_of, index_of
 
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-
 Steps = Iterator[VariableTracker]
 Told = Iterator[VariableTracker | None]
 
 
-def take(tx: Interpreter, iterator: VariableTracker) -> VariableTracker | None:
-    """The next item; None at the end."""
-    try:
-        return tx.realize(iterator.next(tx))
-    except Observed as end:
-        if issubclass(end.variable.python_type(), StopIteration):
-            return None
-        raise
-
-
 def each(tx: Interpreter, iterator: VariableTracker) -> Steps:
-    while (item := take(tx, iterator)) is not None:
+    while (item := iterator.take(tx)) is not None:
         yield item
 
 
@@ -79,7 +65,7 @@ def _sliced(tx: Interpreter, iterator: VariableTracker, span: slice) -> Steps:
     """Takes no item beyond the last that it gives, but for those it must skip to reach `stop`."""
     at, wanted, stop, step = 0, span.start or 0, span.stop, span.step or 1
     while stop is None or at < stop:
-        item = take(tx, iterator)
+        item = iterator.take(tx)
         if item is None:
             return
         if at == wanted:
@@ -127,7 +113,7 @@ def _accumulate(
     iterator = tx.iterate(iterable)
     yield None
     total = None if none_given(initial) else initial
-    if total is None and (total := take(tx, iterator)) is None:
+    if total is None and (total := iterator.take(tx)) is None:
         return
     yield total
     for item in each(tx, iterator):
@@ -181,7 +167,7 @@ def _compress(tx: Interpreter, data: VariableTracker, selectors: VariableTracker
 def _pairwise(tx: Interpreter, iterable: VariableTracker) -> Told:
     iterator = tx.iterate(iterable)
     yield None
-    before = take(tx, iterator)
+    before = iterator.take(tx)
     for item in each(tx, iterator):
         yield TupleVariable([before, item])  # type: ignore[list-item]
         before = item
@@ -198,7 +184,7 @@ def _longest(tx: Interpreter, iterators: Sequence[VariableTracker], fill: Variab
     while True:
         row = [fill] * len(iterators)
         for at in tuple(open_):
-            item = take(tx, iterators[at])
+            item = iterators[at].take(tx)
             if item is None:
                 open_.remove(at)
             else:
@@ -213,13 +199,13 @@ def _groupby(tx: Interpreter, iterable: VariableTracker, key: VariableTracker | 
     """Groups are made whole when their first item is met; a group read after the next one began is empty, as in itertools."""
     iterator = tx.iterate(iterable)
     yield None
-    item = take(tx, iterator)
+    item = iterator.take(tx)
     while item is not None:
         rank, group = _rank(tx, key, item), [item]
-        item = take(tx, iterator)
+        item = iterator.take(tx)
         while item is not None and tx.truth(tx.compare("==", rank, _rank(tx, key, item))):
             group.append(item)
-            item = take(tx, iterator)
+            item = iterator.take(tx)
         members = ItemsIteratorVariable(group, itertools._grouper)  # type: ignore[attr-defined]
         yield TupleVariable([rank, members])
         members.index = len(members.items)
@@ -237,7 +223,7 @@ def _tee(tx: Interpreter, iterable: VariableTracker, n: VariableTracker | None =
         at = 0
         while True:
             if at == len(seen):
-                item = take(tx, iterator)
+                item = iterator.take(tx)
                 if item is None:
                     return
                 seen.append(item)

@@ -6,19 +6,16 @@ not undone if the frame breaks: the first thing that the frame's run does with s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from ..breaks import Restart
 from ..undoing import is_random
-from .base import NotConstant, VariableTracker
+from .base import Interpreter, NotConstant, VariableTracker
 from .rules import rule
 from .tensor import TensorVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 
 @rule(LazyModuleMixin._infer_parameters)

@@ -12,19 +12,16 @@ import types
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..assumptions import Guard, GuardKind
 from ..breaks import Restart
 from ..effects import DELETED
 from ..modules import ClassSpec
 from ..source import AttrSource, ConstSource, DictAttrSource, InstanceDictSource, Source
-from .base import VariableTracker
+from .base import Interpreter, VariableTracker
 from .functions import ATOMS, BoundMethodVariable
 from .rules import RULES
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 IMMUTABLE = 1 << 8  # Py_TPFLAGSIMMUTABLETYPE: classes of C
 FIELD = type(collections.namedtuple("One", "field").field)

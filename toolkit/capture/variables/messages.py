@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from .base import Interpreter, NotConstant, VariableTracker
 from .constant import ConstantVariable
-from .contexts import NullContextVariable, NullMethod
+from .contexts import NullContextVariable
 from .rules import rule
 from .text import python_value
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 
 def say(text: Any, category: type[Warning], filename: str, line: int, namespace: dict[str, Any]) -> None:
@@ -27,17 +24,13 @@ class QuietVariable(NullContextVariable):
     def __init__(self) -> None:
         super().__init__(warnings.catch_warnings)
 
-    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        return _QuietMethod(self, name) if name in ("__enter__", "__exit__") else super().get_attr(tx, name)
+    def enter(self, tx: Interpreter) -> VariableTracker:
+        quiet = tx.trace.quiet
+        quiet.append((tx.trace.step, quiet[-1][1] if quiet else False))
+        return ConstantVariable(None)
 
-
-class _QuietMethod(NullMethod):
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        trace = tx.trace
-        if self.name == "__enter__":
-            trace.quiet.append((trace.step, trace.quiet[-1][1] if trace.quiet else False))
-        else:
-            trace.quiet.pop()
+    def leave(self, tx: Interpreter) -> VariableTracker:
+        tx.trace.quiet.pop()
         return ConstantVariable(None)
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, VariableTracker
 from .rules import ask
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 
 class BuiltinMethodVariable(VariableTracker):
+    holds = ("receiver",)
+
     def __init__(self, receiver: VariableTracker, name: str) -> None:
         super().__init__()
         self.receiver, self.name = receiver, name
@@ -30,9 +28,6 @@ class BuiltinMethodVariable(VariableTracker):
     def python_type(self) -> type:
         slot = isinstance(getattr(self.receiver.python_type(), self.name, None), types.WrapperDescriptorType)
         return types.MethodWrapperType if slot else types.BuiltinMethodType
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def compare(self, tx: Interpreter, op: str, other: VariableTracker) -> VariableTracker | None:
         if op not in ("==", "!=") or not isinstance(other, BuiltinMethodVariable):
@@ -59,9 +54,6 @@ class BuiltinMethodVariable(VariableTracker):
         out.value(self.receiver)
         out.emit.load_attr(self.name)
 
-    def parts(self) -> list[VariableTracker]:
-        return [self.receiver]
-
 
 def builtin_attr(tx: Interpreter, receiver: VariableTracker, name: str) -> VariableTracker:
     """Attribute `name` of an object of a built-in type: a bound method, or the traced AttributeError."""
@@ -77,9 +69,25 @@ def builtin_attr(tx: Interpreter, receiver: VariableTracker, name: str) -> Varia
     return tx.raise_error(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
 
 
+# What methods of Python's protocols ask of an object.
+PROTOCOL: dict[str, Callable[..., VariableTracker]] = {
+    "len": lambda v, tx: tx.length(v),
+    "iter": lambda v, tx: tx.iterate(v),
+    "next": lambda v, tx: tx.realize(v.next(tx)),
+    "bool": lambda v, tx: tx.wrap_constant(tx.truth(v)),
+    "contains": lambda v, tx, item: tx.contains(v, item),
+    "getitem": lambda v, tx, key: v.get_item(tx, key),
+    "setitem": lambda v, tx, key, value: tx.wrap_constant(v.set_item(tx, key, value)),
+    "delitem": lambda v, tx, key: tx.wrap_constant(v.del_item(tx, key)),
+}
+
+
 def by_rule(tx: Interpreter, receiver: VariableTracker, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """The call of a method that the receiver's class has a rule for: its own `method_<name>`."""
-    rule: Callable[..., VariableTracker] | None = getattr(receiver, f"method_{name.strip('_')}", None)
+    """The call of a method that the receiver's class has a rule for: its own `method_<name>`, or that of the protocol."""
+    plain = name.strip("_")
+    rule: Callable[..., VariableTracker] | None = getattr(receiver, f"method_{plain}", None)
+    if rule is None and plain in PROTOCOL and name == f"__{plain}__":
+        rule = functools.partial(PROTOCOL[plain], receiver)
     if rule is None:
         return tx.break_graph("unsupported-call", f"{receiver.describe()}.{name}() is called")
     return ask(tx, rule, f"{receiver.python_type().__name__}.{name}()", args, kwargs)

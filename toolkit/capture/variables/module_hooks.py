@@ -5,36 +5,27 @@ A key is known by the handle it belongs to; a handle that outlives the graph is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch.utils.hooks import RemovableHandle
 
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, VariableTracker
 from .containers import SequenceVariable
 from .dicts import DictVariable
-from .hooks import HandleMethodVariable
+from .methods import BuiltinMethodVariable
 from .rules import rule
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 
 class KeyVariable(VariableTracker):
     """The `id` of a handle."""
 
+    kind = int
+    holds = ("handle",)
+
     def __init__(self, handle: ModuleHandleVariable) -> None:
         super().__init__()
         self.handle = handle
 
-    def python_type(self) -> type:
-        return int
-
     def key(self, tx: Interpreter) -> VariableTracker:
         return self
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.handle]
 
     def rebuild(self, out: Rebuilder) -> None:
         out.value(self.handle)
@@ -44,6 +35,8 @@ class KeyVariable(VariableTracker):
 class ModuleHandleVariable(VariableTracker):
     """A RemovableHandle of `hooks`; `others` are dicts with more about the hook, in a list (or one, or None)."""
 
+    kind = RemovableHandle
+    holds = ("hooks", "others")
     mutable = True
 
     def __init__(self, hooks: DictVariable, others: VariableTracker | None) -> None:
@@ -51,17 +44,11 @@ class ModuleHandleVariable(VariableTracker):
         self.hooks, self.others = hooks, others
         self.id = KeyVariable(self)
 
-    def python_type(self) -> type:
-        return RemovableHandle
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
-
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         if name == "id":
             return self.id
         if name in ("remove", "__enter__", "__exit__"):
-            return HandleMethodVariable(self, name)
+            return BuiltinMethodVariable(self, name)
         return super().get_attr(tx, name)
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -75,17 +62,8 @@ class ModuleHandleVariable(VariableTracker):
                 held.del_item(tx, self.id)
         return tx.wrap_constant(None)
 
-    def parts(self) -> list[VariableTracker]:
-        return [self.hooks, *([self.others] if self.others is not None else [])]
-
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(RemovableHandle)
-        out.value(self.hooks)
-        if self.others is None:
-            out.emit.call(1)
-        else:
-            out.value(self.others)
-            out.emit.call(2, ("extra_dict",))
+        out.made(RemovableHandle, *self.parts(), names=() if self.others is None else ("extra_dict",))
 
 
 @rule(RemovableHandle)

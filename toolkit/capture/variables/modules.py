@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.modules import module as torch_module
@@ -15,7 +15,7 @@ from torch.nn.modules import module as torch_module
 from ..effects import DELETED
 from ..guards import GuardKind
 from ..source import DictAttrSource, Source, foreign_global, instance_source, table_source
-from .base import Args, Kwargs, LazyVariable, VariableTracker
+from .base import Args, Interpreter, Kwargs, LazyVariable, VariableTracker
 from .constant import ConstantVariable
 from .containers import ListVariable, TupleVariable
 from .dicts import DictVariable
@@ -25,9 +25,6 @@ from .lookup import find
 from .object_memory import own_dict
 from .rules import RULES
 from .user_defined import UserObjectVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 TABLES = ("_parameters", "_buffers", "_modules")
 _OWN_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")

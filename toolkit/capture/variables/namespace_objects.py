@@ -32,8 +32,7 @@ class SimpleNamespaceVariable(UserObjectVariable):
         return None
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(types.SimpleNamespace)
-        out.emit.call(0)
+        out.made(types.SimpleNamespace)
 
 
 @rule(types.SimpleNamespace)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..effects import DELETED
 from ..guards import GuardKind
 from ..source import AttrSource, ConstSource, DictAttrSource, ItemSource, Source
-from .base import LazyVariable, VariableTracker
+from .base import Interpreter, LazyVariable, Rebuilder, VariableTracker
 from .instance_dict import LiveDictVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 _SETTLED = (
     "torch",
@@ -50,9 +46,6 @@ class NamespaceVariable(VariableTracker):
 
     def describe(self) -> str:
         return str(vars(self.module).get("__name__", "a module"))
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def key(self, tx: Interpreter) -> object:
         return self.module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,7 +15,7 @@ from ..guards import GuardKind, Predicate
 from ..operations import COMPARE
 from .array_calls import call_in_graph, concrete
 from .arrays import ArrayVariable, computed, numpy
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from .base import Args, Interpreter, Kwargs, NotConstant, Rebuilder, Source, VariableTracker
 from .builtins import BuiltinVariable
 from .constant import ConstantVariable
 from .containers import SequenceVariable
@@ -25,11 +25,6 @@ from .shape import SymbolicVariable
 from .tensor import KINDS, TensorVariable
 from .tensor_making import as_tensor, tensor_of_list
 from .tensor_methods import METHODS
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
 
 SCALARS: tuple[type, ...] = ()
 FUNCTIONS: tuple[type, ...] = ()

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..guards import GuardKind
 from ..words import module_of
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, Source, VariableTracker
 from .methods import builtin_attr
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
 
 KINDS = (torch.finfo, torch.iinfo, re.Pattern, re.Match, datetime.timedelta, datetime.date, datetime.datetime)
 

@@ -7,21 +7,17 @@ reach operators that take lists of numbers only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch.optim import optimizer
 
 from .. import torch_calls
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, VariableTracker
 from .constant import ConstantVariable
 from .containers import ListVariable, SequenceVariable, TupleVariable
 from .dicts import DictVariable
 from .rules import rule
 from .tensor import TensorVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 
 @rule(optimizer._get_value)  # type: ignore[attr-defined]

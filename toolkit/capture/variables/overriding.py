@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, get_default_nowrap_functions
@@ -22,18 +22,16 @@ from ..assumptions import Guard, GuardKind, Predicate
 from ..breaks import BreakGraph
 from ..effects import DELETED
 from ..source import AttrSource, ConstSource, Source
-from .base import Args, Kwargs, LazyVariable, VariableTracker
+from .base import Args, Interpreter, Kwargs, LazyVariable, Rebuilder, VariableTracker
 from .containers import ListVariable, SequenceVariable, TupleVariable
+from .contexts import BlockVariable
 from .dicts import DictVariable
+from .functions import dict_of
 from .lookup import Found, bind_to, find
 from .rules import rule
 from .shape import SymbolicVariable
 from .tensor import TensorVariable
 from .user_defined import UserObjectVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 _OWN = torch.Tensor.__mro__  # classes whose attributes are torch's
 _DEFAULT = torch.Tensor.__torch_function__.__func__
@@ -156,7 +154,7 @@ def is_function_tensor(kind: type) -> bool:
 def ask(tx: Interpreter, function: Any, asked: Sequence[VariableTracker], args: Args, kwargs: Kwargs) -> VariableTracker:
     """The topmost mode, then the classes in order, until one does not answer NotImplemented."""
     kinds = TupleVariable([tx.wrap_constant(v.python_type()) for v in asked])
-    packed = [tx.wrap_constant(function), kinds, TupleVariable(args), _dict(tx, kwargs)]
+    packed = [tx.wrap_constant(function), kinds, TupleVariable(args), dict_of(tx, kwargs)]
     modes = tx.trace.modes
     if modes:
         mode = modes.pop()
@@ -176,13 +174,6 @@ def ask(tx: Interpreter, function: Any, asked: Sequence[VariableTracker], args: 
 
 def _declined(answer: VariableTracker) -> bool:
     return answer.is_constant() and answer.constant() is NotImplemented
-
-
-def _dict(tx: Interpreter, values: Kwargs) -> VariableTracker:
-    made = DictVariable()
-    for key, value in values.items():
-        made.put(tx, tx.wrap_constant(key), value)
-    return made
 
 
 # -- what they are asked ------------------------------------------------------------------------------------------------
@@ -339,39 +330,25 @@ def _parameter(tx: Interpreter, data: TensorVariable) -> VariableTracker:
 # -- blocks -------------------------------------------------------------------------------------------------------------
 
 
-class OffVariable(VariableTracker):
+class OffVariable(BlockVariable):
     """torch._C.DisableTorchFunctionSubclass(): in its block no class is asked."""
+
+    kind = _Off
 
     def __init__(self, step: int) -> None:
         super().__init__()
         self.step = step
 
-    def python_type(self) -> type:
-        return _Off
+    def enter(self, tx: Interpreter) -> VariableTracker:
+        tx.trace.classes_off.append(self.step)
+        return tx.wrap_constant(None)
 
-    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        if name in ("__enter__", "__exit__"):
-            return _OffMethod(self, name)
-        return super().get_attr(tx, name)
-
-    def rebuild(self, out: Rebuilder) -> None:
-        raise BreakGraph("unsupported-context", "the graph breaks in a block of DisableTorchFunctionSubclass", at=self.step)
-
-
-class _OffMethod(VariableTracker):
-    def __init__(self, context: OffVariable, name: str) -> None:
-        super().__init__()
-        self.context, self.name = context, name
-
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if self.name == "__enter__":
-            tx.trace.classes_off.append(self.context.step)
-        else:
-            tx.trace.classes_off.pop()
+    def leave(self, tx: Interpreter) -> VariableTracker:
+        tx.trace.classes_off.pop()
         return tx.wrap_constant(None)
 
     def rebuild(self, out: Rebuilder) -> None:
-        self.context.rebuild(out)
+        raise BreakGraph("unsupported-context", "the graph breaks in a block of DisableTorchFunctionSubclass", at=self.step)
 
 
 @rule(_Off)

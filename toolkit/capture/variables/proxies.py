@@ -6,18 +6,14 @@ import collections
 import gc
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..guards import GuardKind
 from ..source import CallSource, ConstSource, Source
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, VariableTracker
 from .dicts import DictVariable
 from .methods import builtin_attr
 from .rules import rule
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 _READ = ("get", "keys", "values", "items", "copy", "__getitem__", "__contains__", "__len__", "__iter__", "__reversed__")
 
@@ -25,14 +21,13 @@ _READ = ("get", "keys", "values", "items", "copy", "__getitem__", "__contains__"
 class MappingProxyVariable(VariableTracker):
     """It asks `of`."""
 
+    kind = types.MappingProxyType
+    holds = ("of",)
     mutable = True
 
     def __init__(self, of: DictVariable, source: Source | None = None) -> None:
         super().__init__(source)
         self.of = of
-
-    def python_type(self) -> type:
-        return types.MappingProxyType
 
     def truth(self, tx: Interpreter) -> bool:
         return self.of.truth(tx)
@@ -67,13 +62,8 @@ class MappingProxyVariable(VariableTracker):
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.of.call_method(tx, name, args, kwargs) if name in _READ else super().call_method(tx, name, args, kwargs)
 
-    def parts(self) -> list[VariableTracker]:
-        return [self.of]
-
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(types.MappingProxyType)
-        out.value(self.of)
-        out.emit.call(1)
+        out.made(types.MappingProxyType, self.of)
 
 
 def _behind(value: VariableTracker) -> VariableTracker:

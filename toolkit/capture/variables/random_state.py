@@ -6,20 +6,14 @@ Compiled code draws its random numbers from that state in the order of the progr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 
 from ... import regions
 from .. import torch_calls, transforms
-from .base import VariableTracker
+from .base import Interpreter, Rebuilder, VariableTracker
 from .tensor import TensorVariable
 from .text import python_value
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-
 
 _IN_TRANSFORMS = "random-state", "the random state is set or read in a transform of torch.func"
 
@@ -27,8 +21,7 @@ _IN_TRANSFORMS = "random-state", "the random state is set or read in a transform
 class DefaultGeneratorVariable(VariableTracker):
     """torch.default_generator, as torch.manual_seed gives it back."""
 
-    def python_type(self) -> type:
-        return torch.Generator
+    kind = torch.Generator
 
     def real(self) -> torch.Generator:
         return torch.default_generator

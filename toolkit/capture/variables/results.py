@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ... import _torch
 from ..._torch import FakeTensor
-from .base import VariableTracker
+from .base import Interpreter, VariableTracker
 from .constant import constant_variable
 from .containers import ListVariable, TupleVariable
 from .shape import SymbolicVariable
 from .tensor import TensorVariable
 from .wrapper_tensors import WrapperTensorVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 
 def result_variable(tx: Interpreter, node: torch.fx.Node, example: Any) -> VariableTracker:

@@ -10,12 +10,9 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from .base import Args, Kwargs, NotConstant, VariableTracker
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
+from .base import Args, Interpreter, Kwargs, NotConstant, VariableTracker
 
 Rule = Callable[..., VariableTracker | None]
 F = TypeVar("F", bound=Rule)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -19,14 +19,9 @@ from ..assumptions import GuardKind, Predicate
 from ..breaks import Restart
 from ..operations import COMPARE
 from ..source import CallSource, DrawSource
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, Source, VariableTracker
 from .shape import SymbolicVariable
 from .tensor import TensorVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
 
 EXACT = {operator.add: operator.add, operator.sub: operator.sub, operator.mul: operator.mul, operator.iadd: operator.add,
 operator.isub: operator.sub,
@@ -43,6 +38,9 @@ def as_scalar_tensor(value: float) -> torch.Tensor:
 class FloatVariable(VariableTracker):
     """`tensor` is the float in the graph; `formula` computes it from the floats at `roots`: sources, with their values in this call."""
 
+    kind = float
+    holds = ("tensor",)
+
     def __init__(
         self, tensor: TensorVariable, roots: tuple[tuple[Source, float], ...], formula: Callable[..., float], source: Source | None = None
     ) -> None:
@@ -51,9 +49,6 @@ class FloatVariable(VariableTracker):
 
     def describe(self) -> str:
         return self.source.text() if self.source else "a float that varies"
-
-    def python_type(self) -> type:
-        return float
 
     def proxy(self, tx: Interpreter) -> Any:
         return self.settle(tx)
@@ -150,12 +145,7 @@ class FloatVariable(VariableTracker):
         return self.settle(tx)
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(float)
-        out.value(self.tensor)
-        out.emit.call(1)
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.tensor]
+        out.made(float, self.tensor)
 
 
 def is_number(value: VariableTracker) -> bool:

@@ -6,17 +6,14 @@ That gets flat lists of tensors, and becomes a region of the graph.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _torch
 from .. import regions, torch_calls, transforms
 from ..source import ConstSource
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, VariableTracker
 from .functions import FunctionVariable, UserFunctionVariable
 from .rules import rule
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 _ORDER = ("combine_fn", "xs", "dim", "reverse", "combine_mode")
 

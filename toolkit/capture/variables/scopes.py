@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..breaks import SkipFrame
 from ..resume import original_of
-from .base import VariableTracker
+from .base import Interpreter, VariableTracker
 from .constant import NULL
 from .containers import ListVariable, sorted_values
 from .dicts import DictVariable
 from .rules import RULES, rule
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 
 def _runs_text(function: Any) -> Callable[..., VariableTracker]:

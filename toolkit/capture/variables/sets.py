@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..guards import GuardKind
 from ..source import CallSource, TupleItemSource
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, Source, VariableTracker
 from .constant import all_constant, constant_variable
 from .keys import is_plain
 from .methods import builtin_attr, by_rule
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
 
 _VIEWS = (type({}.keys()), type({}.items()))
 
@@ -26,9 +21,6 @@ class Hashed(VariableTracker):
 
     mutable = True
     kind: type = dict
-
-    def python_type(self) -> type:
-        return self.kind
 
     def describe(self) -> str:
         return self.source.text() if self.source else f"a {self.kind.__name__}"
@@ -54,15 +46,6 @@ class Hashed(VariableTracker):
     def _done(self, tx: Interpreter) -> VariableTracker:
         tx.effects.change(self)
         return tx.wrap_constant(None)
-
-    def method_len(self, tx: Interpreter) -> VariableTracker:
-        return tx.length(self)
-
-    def method_iter(self, tx: Interpreter) -> VariableTracker:
-        return self.iterate(tx)
-
-    def method_contains(self, tx: Interpreter, item: VariableTracker) -> VariableTracker:
-        return self.contains(tx, item)
 
 
 class SetVariable(Hashed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -13,13 +13,8 @@ from ...events import DimensionMadeDynamic, emit
 from ..guards import GuardKind
 from ..operations import PLAIN_FORM
 from ..source import DictAttrSource, MethodSelfSource, ModuleTableSource, Root, TupleItemSource
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, Source, VariableTracker
 from .constant import ConstantVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
 
 _COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 
@@ -145,7 +140,7 @@ def integer_input(tx: Interpreter, value: int, source: Source) -> VariableTracke
         return trace.numbers[source]
     text = source.text()
     varies = trace.record.history.varies(text, value)
-    if not varies and (trace.dynamic is not True or is_setting(source, trace.frame)) or trace.dynamic is False:
+    if (not varies and (trace.dynamic is not True or is_setting(source, trace.frame))) or trace.dynamic is False:
         return None
     if value in (0, 1) or abs(value) >= LARGEST or text in trace.record.specialised:
         return None

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, Source, VariableTracker
 from .constant import all_constant
 from .methods import builtin_attr
 
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
-
 
 class SliceVariable(VariableTracker):
+    holds = ("start", "stop", "step")
+    kind = slice
+
     def __init__(self, start: VariableTracker, stop: VariableTracker, step: VariableTracker, source: Source | None = None) -> None:
         super().__init__(source)
         self.start, self.stop, self.step = start, stop, step
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.start, self.stop, self.step]
-
-    def python_type(self) -> type:
-        return slice
 
     def is_constant(self) -> bool:
         return all_constant(self.parts())

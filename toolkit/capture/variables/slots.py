@@ -8,18 +8,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, VariableTracker
 from .classes import ClassVariable
 from .dicts import DictVariable
 from .exceptions import ExceptionVariable
 from .functions import BoundMethodVariable
+from .methods import PROTOCOL
 from .rules import apply_rule
 from .user_defined import UserObjectVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 
 def call_slot(tx: Interpreter, descriptor: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -84,8 +82,8 @@ def _operation(tx: Interpreter, receiver: VariableTracker, name: str, *rest: Var
     op: Callable[..., Any] | None = getattr(operator, f"__{plain}__", None)
     if op is not None and plain in _BINARY and len(rest) == 1:
         return receiver.binary(tx, getattr(operator, plain.rstrip("_"), op), rest[0]) or tx.wrap_constant(NotImplemented)
-    rule = _SIMPLE.get(plain)
-    return rule(tx, receiver, *rest) if rule is not None else None
+    rule = PROTOCOL.get(plain)
+    return rule(receiver, tx, *rest) if rule is not None else None
 
 
 def _comparison(tx: Interpreter, receiver: VariableTracker, name: str, other: VariableTracker) -> VariableTracker:
@@ -98,14 +96,6 @@ def _comparison(tx: Interpreter, receiver: VariableTracker, name: str, other: Va
 
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _BINARY = ("add", "mul", "sub", "iadd", "imul", "mod", "floordiv", "truediv", "matmul", "pow", "ior", "iand", "xor")
-_SIMPLE: dict[str, Callable[..., VariableTracker]] = {
-    "len": lambda tx, v: tx.length(v),
-    "iter": lambda tx, v: tx.iterate(v),
-    "next": lambda tx, v: tx.realize(v.next(tx)),
-    "bool": lambda tx, v: tx.wrap_constant(tx.truth(v)),
-    "contains": lambda tx, v, item: tx.contains(v, item),
-    "getitem": lambda tx, v, key: v.get_item(tx, key),
-}
 
 
 def _corrupts(receiver: VariableTracker, descriptor: Any) -> bool:
@@ -227,19 +217,12 @@ OBJECT_SLOTS: dict[str, Callable[..., VariableTracker]] = {
 }
 
 
-def _type_call(tx: Interpreter, cls: ClassVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    from .instantiate import construct
-
-    return construct(tx, cls, args, kwargs)
-
-
 def _type_set(tx: Interpreter, cls: ClassVariable, name: VariableTracker, value: VariableTracker) -> VariableTracker:
     cls.set_attr(tx, _text(tx, name), value)
     return tx.wrap_constant(None)
 
 
 TYPE_SLOTS: dict[str, Callable[..., VariableTracker]] = {
-    "__call__": _type_call,
     "__setattr__": _type_set,
     "__getattribute__": lambda tx, cls, name: cls.get_attr(tx, _text(tx, name)),
     "__instancecheck__": lambda tx, cls, value: tx.wrap_constant(issubclass(value.python_type(), cls.cls)),

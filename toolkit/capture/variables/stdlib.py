@@ -19,7 +19,7 @@ import time
 import types
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -28,18 +28,16 @@ from ..breaks import SkipFrame
 from ..guards import GuardKind
 from ..hook import disabled
 from ..source import ConstSource
-from .base import NotConstant, VariableTracker
+from .base import Interpreter, NotConstant, VariableTracker
+from .builtins import breaking
 from .containers import ListVariable, TupleVariable
 from .dicts import DictVariable, SetVariable
 from .exceptions import traceback_of
 from .identity import Identity
-from .lazy import each, take
+from .lazy import each
 from .rules import CODE_RULES, PURE, RULES, fold_if_constant, none_given, rule
 from .tensor import TensorVariable
 from .user_defined import UserObjectVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 # What is installed does not change while a program runs: asked once, as `import` does.
 PURE.update((importlib.util.find_spec, importlib.metadata.version))
@@ -54,7 +52,7 @@ def _reduce(
     tx: Interpreter, function: VariableTracker, iterable: VariableTracker, initial: VariableTracker | None = None
 ) -> VariableTracker:
     iterator = tx.iterate(iterable)
-    total = initial if initial is not None else take(tx, iterator)
+    total = initial if initial is not None else iterator.take(tx)
     if total is None:
         tx.raise_error(TypeError, "reduce() of empty iterable with no initial value")
     for item in each(tx, iterator):
@@ -298,14 +296,7 @@ def _state_of(module: types.ModuleType, id: str) -> None:
     for name in dir(module):
         found = getattr(module, name)
         if isinstance(found, types.BuiltinFunctionType | types.MethodType) and not name.startswith("_"):
-            RULES[found] = _leave(id, f"{module.__name__}.{name}()")
-
-
-def _leave(id: str, what: str) -> Callable[..., VariableTracker]:
-    def leave(tx: Interpreter, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        return tx.break_graph(id, f"{what} is called")
-
-    return leave
+            RULES[found] = breaking(id, f"{module.__name__}.{name}()")
 
 
 _state_of(time, "unsupported-call")

@@ -7,7 +7,7 @@ import numbers
 import operator
 from collections.abc import Callable, Hashable
 from types import FunctionType, GetSetDescriptorType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 
@@ -18,17 +18,13 @@ from ..breaks import BreakGraph, Restart
 from ..effects import DELETED
 from ..guards import GuardKind, Predicate, TensorSpec
 from ..source import AttrSource, ConstSource, DictAttrSource
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, Source, VariableTracker
 from .constant import ConstantVariable
 from .containers import TupleVariable
 from .instance_dict import InstanceDictVariable
+from .methods import BuiltinMethodVariable
 from .shape import SymbolicVariable
 from .tensor_methods import METHOD_BREAKS, METHODS
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
-    from ..source import Source
 
 KINDS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
@@ -93,9 +89,6 @@ class TensorVariable(VariableTracker):
     def describe(self) -> str:
         return self.source.text() if self.source else f"the tensor {self.node.name}"
 
-    def python_type(self) -> type:
-        return self.kind
-
     def proxy(self, tx: Interpreter) -> Any:
         if self.current is not None:
             if self.example.requires_grad:  # autograd follows the tensor itself: it is written to in the graph then
@@ -156,7 +149,7 @@ class TensorVariable(VariableTracker):
             owner = ConstSource(users, f"torch.{users.__name__}")
             return tx.wrap(vars(users)[name], DictAttrSource(owner, name)).bind(self, tx.wrap_constant(self.kind))
         if callable(getattr(self.kind, name, None)):
-            return TensorMethodVariable(self, name)
+            return BuiltinMethodVariable(self, name)
         own = self.own(tx, name)
         if own is not None:
             return own
@@ -354,10 +347,7 @@ class TensorVariable(VariableTracker):
             out.emit.store_attr(name)
 
     def replay(self, out: Rebuilder) -> None:
-        for name, value in out.trace.effects.attrs(self).items():
-            out.value(value)
-            out.value(self)
-            out.emit.store_attr(name)
+        out.store_attrs(self)
 
 
 def refuse_gone(node: torch.fx.Node) -> None:
@@ -366,37 +356,10 @@ def refuse_gone(node: torch.fx.Node) -> None:
         raise BreakGraph("side-effect", "what a function given to torch.cond or a loop makes is used outside of it")
 
 
-class TensorMethodVariable(VariableTracker):
-    """`x.add`, not yet called."""
-
-    def __init__(self, tensor: TensorVariable, name: str) -> None:
-        super().__init__()
-        self.tensor, self.name = tensor, name
-
-    def describe(self) -> str:
-        return f"{self.tensor.describe()}.{self.name}"
-
-    def python_type(self) -> type:
-        return type([].append)
-
-    def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return self.tensor.call_method(tx, self.name, args, kwargs)
-
-    def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
-        if name == "__name__":
-            return tx.wrap_constant(self.name)
-        return self.tensor if name == "__self__" else super().get_attr(tx, name)
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.tensor]
-
-    def rebuild(self, out: Rebuilder) -> None:
-        out.value(self.tensor)
-        out.emit.load_attr(self.name)
-
-
 class GradientFunctionVariable(VariableTracker):
     """The `grad_fn` of a tensor that the graph makes: that there is one is known, the rest only outside."""
+
+    holds = ("tensor",)
 
     def __init__(self, tensor: TensorVariable) -> None:
         super().__init__()
@@ -407,9 +370,6 @@ class GradientFunctionVariable(VariableTracker):
 
     def truth(self, tx: Interpreter) -> bool:
         return True
-
-    def parts(self) -> list[VariableTracker]:
-        return [self.tensor]
 
     def rebuild(self, out: Rebuilder) -> None:
         out.value(self.tensor)

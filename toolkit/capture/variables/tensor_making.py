@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from .. import torch_calls
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, VariableTracker
 from .constant import ConstantVariable
 from .containers import ListVariable, SequenceVariable
 from .rules import RULES
 from .tensor import TensorVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 _KNOWN = frozenset(("data", "dtype", "device", "requires_grad", "pin_memory"))
 

@@ -12,13 +12,12 @@ import torch
 
 from ... import regions
 from .. import transforms
-from .base import VariableTracker
+from .base import Interpreter, VariableTracker
 from .constant import ConstantVariable
 from .containers import ListVariable
 from .slices import index_of
 
 if TYPE_CHECKING:
-    from ..interpreter import Interpreter
     from .tensor import TensorVariable
 
 Rule = Callable[..., VariableTracker | None]

@@ -5,19 +5,16 @@ from __future__ import annotations
 import collections
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..words import in_class
-from .base import NotConstant, VariableTracker
+from .base import Interpreter, NotConstant, VariableTracker
 from .containers import SequenceVariable, TupleVariable
 from .dicts import DictVariable, SetVariable
 from .exceptions import ExceptionVariable
 from .shape import SymbolicVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
 
 _NAMED = (  # their text tells who they are, and that does not change
     *(types.FunctionType, types.BuiltinFunctionType, types.ModuleType),

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ..guards import GuardKind
 from ..source import ItemSource, TupleItemSource
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Source, VariableTracker
 from .methods import BuiltinMethodVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..source import Source
 
 LARGEST = 20_000
 _CONTAINERS = (str, list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict)

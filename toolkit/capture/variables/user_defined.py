@@ -11,14 +11,14 @@ import operator
 import sys
 import types
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..breaks import Observed
 from ..effects import DELETED
 from ..guards import GuardKind
 from ..source import AttrSource, ConstSource, InstanceDictSource, Source, instance_source
 from ..words import in_class
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from .base import Args, Interpreter, Kwargs, NotConstant, Rebuilder, VariableTracker
 from .classes import SuperVariable, class_attribute
 from .dicts import DictVariable
 from .functions import BoundMethodVariable
@@ -26,10 +26,6 @@ from .instance_dict import InstanceDictVariable
 from .keys import Key, is_plain
 from .lookup import Found, bind_to, find, inside, refused
 from .object_memory import fill_base, hold, member, own_dict, own_namespace, restore
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 NOT_IMPLEMENTED = NotImplemented
 _NO_DICT = " and no __dict__ for setting new attributes" if sys.version_info >= (3, 13) else ""

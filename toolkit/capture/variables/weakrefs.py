@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING
 
 from ..breaks import SkipFrame
 from ..guards import GuardKind, Predicate
 from ..source import LocalSource, Source, WeakrefSource
-from .base import Args, Kwargs, LazyVariable, VariableTracker
+from .base import Args, Interpreter, Kwargs, LazyVariable, Rebuilder, VariableTracker
 from .rules import none_given, rule
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 
 class WeakrefVariable(VariableTracker):
     """weakref.ref(target, callback); `target` None: it is dead."""
+
+    kind = weakref.ref
+    holds = ("target", "callback")
 
     def __init__(self, target: VariableTracker | None, source: Source | None = None, callback: VariableTracker | None = None) -> None:
         super().__init__(source)
@@ -26,12 +24,6 @@ class WeakrefVariable(VariableTracker):
 
     def describe(self) -> str:
         return self.source.text() if self.source else "a weak reference"
-
-    def python_type(self) -> type:
-        return weakref.ref
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         if self.target is None:
@@ -57,13 +49,7 @@ class WeakrefVariable(VariableTracker):
         return tx.compare(op, self.target, other.target)
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(weakref.ref)
-        for part in self.parts():
-            out.value(part)
-        out.emit.call(len(self.parts()))
-
-    def parts(self) -> list[VariableTracker]:
-        return [v for v in (self.target, self.callback) if v is not None]
+        out.made(weakref.ref, *self.parts())
 
 
 def _is_held(tx: Interpreter, target: VariableTracker | None) -> bool:

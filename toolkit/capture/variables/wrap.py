@@ -10,17 +10,12 @@ import functools
 import types
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 
-from .base import VariableTracker
+from .base import Interpreter, Source, VariableTracker
 from .compiled import inner
 from .unknown import wrap_large, wrap_unknown
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..source import Source
 
 _MADE_AT_RUN_TIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _OF_C = types.WrapperDescriptorType | types.GetSetDescriptorType

@@ -7,7 +7,7 @@ does in eager. While tracing, the same code runs on a twin made of fake tensors.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -16,15 +16,12 @@ from ..._torch import is_wrapper
 from ..breaks import BreakGraph
 from ..guards import GuardKind, Predicate
 from ..source import AttrSource, Source
-from .base import Args, Kwargs, VariableTracker
+from .base import Args, Interpreter, Kwargs, Rebuilder, VariableTracker
 from .constant import ConstantVariable, constant_variable
 from .lookup import assume_class
+from .methods import BuiltinMethodVariable
 from .overriding import FunctionTensorVariable
-from .tensor import TensorMethodVariable, TensorVariable
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
+from .tensor import TensorVariable
 
 
 class WrapperTensorVariable(FunctionTensorVariable):
@@ -41,7 +38,7 @@ class WrapperTensorVariable(FunctionTensorVariable):
 
     def _of_class(self, tx: Interpreter, name: str) -> VariableTracker:
         if _torch.is_of_torch(self.kind) and callable(getattr(self.kind, name, None)):
-            return TensorMethodVariable(self, name)
+            return BuiltinMethodVariable(self, name)
         return super().get_attr(tx, name)
 
     def call_method(self, tx: Interpreter, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:

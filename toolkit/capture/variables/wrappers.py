@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..effects import DELETED
 from ..guards import GuardKind
 from ..hook import disabled
 from ..source import AttrSource, Source
-from .base import Args, Kwargs, NotConstant, VariableTracker
+from .base import Args, Interpreter, Kwargs, NotConstant, Rebuilder, VariableTracker
 from .constant import ConstantVariable
 from .containers import TupleVariable
-from .functions import BinderVariable, BoundMethodVariable, dict_of, store_attrs
+from .functions import BinderVariable, BoundMethodVariable, dict_of
 from .rules import rule
-
-if TYPE_CHECKING:
-    from ..interpreter import Interpreter
-    from ..rebuild import Rebuilder
 
 
 class PartialVariable(VariableTracker):
     """functools.partial: an existing one, or one made in the trace."""
 
+    kind = functools.partial
     takes_lazy = True
     mutable = True
 
@@ -31,14 +28,8 @@ class PartialVariable(VariableTracker):
         self.function, self.args, self.kwargs = function, list(args), dict(kwargs)
         self.shown: dict[str, VariableTracker] = {}  # the tuple and the dict that the program has asked for
 
-    def python_type(self) -> type:
-        return functools.partial
-
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def key(self, tx: Interpreter) -> object:
         return self
@@ -67,16 +58,13 @@ class PartialVariable(VariableTracker):
         tx.effects.store_attr(self, name, tx.realize(value))
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(functools.partial)
-        for value in (self.function, *self.args, *self.kwargs.values()):
-            out.value(value)
-        out.emit.call(1 + len(self.args) + len(self.kwargs), tuple(self.kwargs))
+        out.made(functools.partial, *self.parts(), names=tuple(self.kwargs))
 
     def fill(self, out: Rebuilder) -> None:
-        store_attrs(out, self)
+        out.store_attrs(self)
 
     def replay(self, out: Rebuilder) -> None:
-        store_attrs(out, self)
+        out.store_attrs(self)
 
     def parts(self) -> tuple[VariableTracker, ...]:
         return self.function, *self.args, *self.kwargs.values()
@@ -97,9 +85,6 @@ class CachedFunctionVariable(VariableTracker):
 
     def real(self) -> Any:
         return self.wrapper
-
-    def truth(self, tx: Interpreter) -> bool:
-        return True
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Of plain values: what the cache holds, or will hold from now on. Else the body is inlined: a hit and a miss give the same,
@@ -137,14 +122,12 @@ class CachedFunctionVariable(VariableTracker):
 class MethodWrapperVariable(VariableTracker):
     """A staticmethod or classmethod object made in the trace or read from a class's `__dict__`."""
 
+    holds = ("function",)
     takes_lazy = True
 
     def __init__(self, kind: type, function: VariableTracker, source: Source | None = None) -> None:
         super().__init__(source)
         self.kind, self.function = kind, function
-
-    def python_type(self) -> type:
-        return self.kind
 
     def call(self, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
         if self.kind is classmethod:
@@ -160,12 +143,7 @@ class MethodWrapperVariable(VariableTracker):
         return self.function if self.kind is staticmethod else BoundMethodVariable(self.function, cls)
 
     def rebuild(self, out: Rebuilder) -> None:
-        out.load_object(self.kind)
-        out.value(self.function)
-        out.emit.call(1)
-
-    def parts(self) -> tuple[VariableTracker, ...]:
-        return (self.function,)
+        out.made(self.kind, self.function)
 
 
 def _plain(tx: Interpreter, value: VariableTracker) -> Any:
