@@ -64,16 +64,34 @@ def _exact(term: Expr, divisor: Expr) -> Expr | None:
         coefficient, rest = term.as_coeff_Mul()
         if is_constant(coefficient) and coefficient % divisor == 0:
             return coefficient // divisor * rest
-        return None
-    factors, parts = list(sympy.Mul.make_args(term)), sympy.Mul.make_args(divisor)
+        return _exact_in_sum(term, divisor)
+    left, parts = factors(term), factors(divisor)
     for part in parts:
-        if part in factors:
-            factors.remove(part)
-        elif is_constant(part) and factors and is_constant(factors[0]) and factors[0] % part == 0:
-            factors[0] = factors[0] // part
+        if part in left:
+            left.remove(part)
+        elif is_constant(part) and left and is_constant(left[0]) and left[0] % part == 0:
+            left[0] = left[0] // part
         else:
             return None
-    return sympy.Mul(*factors)
+    return sympy.Mul(*left)
+
+
+def _exact_in_sum(term: Expr, divisor: Expr) -> Expr | None:
+    """i (64 n + 64) / 64: sympy writes numbers into sums."""
+    for factor in sympy.Mul.make_args(term):
+        parts = [_exact(part, divisor) for part in factor.args] if isinstance(factor, sympy.Add) else [None]
+        if None not in parts:
+            return term / factor * sympy.Add(*parts)
+    return None
+
+
+def factors(term: Expr) -> list[Expr]:
+    """n**2 counts as n and n."""
+    found = []
+    for factor in sympy.Mul.make_args(term):
+        base, exponent = factor.as_base_exp()
+        found += [base] * int(exponent) if is_constant(exponent) and exponent > 0 else [factor]
+    return found
 
 
 def _without_multiples(x: Expr, d: Expr) -> Expr:
@@ -98,7 +116,8 @@ def floordiv(x: Expr, d: Expr) -> Expr:
     quotient, rest = split_by(x, d)  # (q d + r) // d = q + r // d
     if quotient != 0:
         return quotient + floordiv(rest, d)
-    return FloorDiv(x, d)
+    shared = sympy.igcd(x.primitive()[0], d.primitive()[0])
+    return FloorDiv(x, d) if shared == 1 else FloorDiv(sympy.expand_mul(x / shared), sympy.expand_mul(d / shared))
 
 
 @lru_cache(65536)
@@ -211,6 +230,11 @@ def simplify(expr: Expr, sizes: Mapping[sympy.Symbol, Expr] | Sizes) -> Expr:
     return _simplify(expr, tuple(sizes.items()) if isinstance(sizes, Mapping) else sizes)
 
 
+def tidied(size: Expr) -> Expr:
+    """A size as this algebra writes it: a * a // a is a."""
+    return simplify(size, ()) if isinstance(size, Expr) else size
+
+
 @lru_cache(65536)
 def _simplify(expr: Expr, sizes: Sizes) -> Expr:
     if expr.is_Atom:
@@ -221,7 +245,7 @@ def _simplify(expr: Expr, sizes: Sizes) -> Expr:
     if isinstance(expr, ModularIndexing):
         return _simplify_modular(args[0], args[1], args[2], sizes)
     if isinstance(expr, sympy.Add):
-        return _join(sympy.Add(*args))
+        return _join(sympy.Add(*args), sizes)
     return expr.func(*args)
 
 
@@ -237,11 +261,12 @@ def _simplify_floordiv(x: Expr, d: Expr, sizes: Sizes) -> Expr:
 
 def _small_part(x: Expr, d: Expr, sizes: Sizes) -> tuple[Expr, Expr]:
     """x = large + small, where small never carries into a division by d."""
-    if not is_constant(d) or not isinstance(x, sympy.Add):
+    if not isinstance(x, sympy.Add):
         return ZERO, x
+    known = d.primitive()[0]
     for term in x.args:
         coefficient = term.as_coeff_Mul()[0]
-        if is_constant(coefficient) and 1 < coefficient < d and d % coefficient == 0:
+        if is_constant(coefficient) and coefficient > 1 and known % coefficient == 0 and coefficient != d:
             quotient, rest = split_by(x, coefficient)
             if rest != 0 and _below(rest, coefficient, sizes):
                 return rest, quotient * coefficient
@@ -257,18 +282,38 @@ def _simplify_modular(x: Expr, d: Expr, m: Expr, sizes: Sizes) -> Expr:
     inner = _simplify_floordiv(x, d, sizes)
     if _below(inner, m, sizes):
         return inner
-    return modular(x, d, m)
+    return modular(x, d, m) if inner.has(FloorDiv) else modular(inner, ONE, m)
 
 
-def _join(total: Expr) -> Expr:
+def _join(total: Expr, sizes: Sizes) -> Expr:
     """c (x // d % m) + c m (x // (d m)) = c (x // d), and the same with a modulus on the second; x % m + m (x // m) = x."""
-    if not isinstance(total, sympy.Add):
+    if not isinstance(total, sympy.Add) or not total.has(ModularIndexing):
         return total
     terms = list(total.args)
-    changed = True
-    while changed:
-        changed = _join_once(terms)
-    return sympy.Add(*terms)
+    while _join_once(terms):
+        pass
+    total = sympy.Add(*terms)
+    varying = total.has(ModularIndexing) and not total.free_symbols <= dict(sizes).keys()
+    return _join_varying(total, sizes) if varying else total
+
+
+def _join_varying(total: Expr, sizes: Sizes) -> Expr:
+    """The same where strides vary, whose sums may stand multiplied out: what each division counts for is compared as a whole."""
+    variables = dict(sizes)
+    counts: dict[Expr, Expr] = {}
+    for term in sympy.Add.make_args(sympy.expand(total)):
+        division = sympy.Mul(*(f for f in sympy.Mul.make_args(term) if f.has(*variables)))
+        counts[division] = counts.get(division, ZERO) + term / division
+    for low in [x for x in counts if isinstance(x, ModularIndexing)]:
+        x, d, m = low.args
+        above = [y for y in counts if isinstance(y, ModularIndexing) and y.args[:2] == (x, d * m)]
+        upper = [(high, modular(x, d, m * high.args[2])) for high in above]
+        for high, joined in ((floordiv(x, d * m), floordiv(x, d)), *upper):
+            if high in counts and sympy.expand(counts[high] - counts[low] * m) == 0:
+                counts[joined] = counts.get(joined, ZERO) + counts.pop(low)
+                del counts[high]
+                return _join(sympy.expand(sympy.Add(*(c * division for division, c in counts.items()))), sizes)
+    return total
 
 
 def _join_once(terms: list[Expr]) -> bool:
@@ -307,11 +352,17 @@ def _pairs(terms: Sequence[Expr], coefficient: Expr, x: Expr, d: Expr, m: Expr) 
 # -- linearity --------------------------------------------------------------------------------------------------------
 
 
+def _terms(whole: Expr, variables: Sequence[sympy.Symbol]) -> Sequence[Expr]:
+    """A term multiplied out, if a variable is inside a sum: strides stay as they are written."""
+    inner = sympy.Add(*(f for f in sympy.Mul.make_args(whole) if not f.is_Symbol))
+    return sympy.Add.make_args(sympy.expand_mul(whole)) if inner.has(*variables) else (whole,)
+
+
 def coefficients(expr: Expr, variables: Sequence[sympy.Symbol]) -> tuple[tuple[Expr, ...], Expr] | None:
     """(strides, offset) if `expr` is linear in `variables`, else None."""
     strides = {v: ZERO for v in variables}
     offset = ZERO
-    for term in sympy.Add.make_args(sympy.expand_mul(expr)):
+    for term in (t for whole in sympy.Add.make_args(expr) for t in _terms(whole, variables)):
         inside = [v for v in variables if term.has(v)]
         if not inside:
             offset = offset + term

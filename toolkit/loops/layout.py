@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import sympy
 import torch
+
+from .._torch import Max
 
 Expr = sympy.Expr
 ZERO, ONE = sympy.Integer(0), sympy.Integer(1)
@@ -26,11 +29,21 @@ def product(values: Sequence[Expr]) -> Expr:
 
 def contiguous_strides(size: Sequence[Expr]) -> tuple[Expr, ...]:
     strides: list[Expr] = []
-    step: Expr = ONE
+    row: Expr = ONE
     for s in reversed(size):
-        strides.append(step)
-        step = step * sympy.Max(s, 1) if s.free_symbols else step * max(s, ONE)
+        strides.append(row)
+        row = row * sympy.Max(s, 1) if s.free_symbols else row * max(s, ONE)
     return tuple(reversed(strides))
+
+
+@lru_cache(4096)
+def step(stride: Expr) -> Expr:
+    """What one more in an index adds to the place. A dimension of no elements, which counts as 1 in strides, has no index at all."""
+    return stride.replace(_at_least_one, lambda e: next(a for a in e.args if a != ONE)) if stride.has(Max, sympy.Max) else stride
+
+
+def _at_least_one(e: Expr) -> bool:
+    return isinstance(e, Max | sympy.Max) and len(e.args) == 2 and ONE in e.args
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,7 @@ class Layout:
         total = self.offset
         for i, stride, size in zip(index, self.stride, self.size, strict=True):
             if size != 1:
-                total = total + i * stride
+                total = total + i * step(stride)
         return total
 
     def numel(self) -> Expr:
@@ -61,7 +74,7 @@ class Layout:
 
     def is_contiguous(self) -> bool:
         wanted = contiguous_strides(self.size)
-        return all(s == w or n == 1 for s, w, n in zip(self.stride, wanted, self.size, strict=True))
+        return all(n == 1 or step(s) == step(w) for s, w, n in zip(self.stride, wanted, self.size, strict=True))
 
     def __str__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")

@@ -16,8 +16,8 @@ import sympy
 import torch
 from torch import fx
 
-from .. import options
-from ..loops.index import coefficients, simplify, symbols
+from .. import options, shapes
+from ..loops.index import coefficients, simplify, symbols, tidied
 from ..loops.ir import (
     Buffer,
     ComputedBuffer,
@@ -36,7 +36,7 @@ from ..loops.ir import (
     TensorBox,
     View,
 )  # fmt: skip
-from ..loops.layout import ELEMENTS, ZERO, Expr, Layout, contiguous_strides, product
+from ..loops.layout import ELEMENTS, ZERO, Expr, Layout, contiguous_strides, product, step
 from ..provenance import trail
 from . import splitting
 from .table import Declined
@@ -51,7 +51,7 @@ MANY_TIMES = 16  # small loops that would be computed so often for each of their
 def expr(value: Any) -> Any:
     """A size as sympy: int, SymInt, SymFloat or expression."""
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        return value.node.expr
+        return tidied(value.node.expr)
     return sympy.Integer(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -111,13 +111,9 @@ class Builder:
     def settle_small(self, sources: Sequence[TensorBox], size: Sequence[Expr]) -> None:
         """Give memory to small loops that a CPU would go through again for every pixel of loops of this size: a norm's
         1 / sqrt(variance + eps), the gates of channels. Not to what follows loops of the same kernel. Before their loaders are taken."""
-        many = product(size)
-        for source in sources:
-            storage = source.storage
-            few = product(storage.size)
-            known = few.is_number and many.is_number and few > 1 and few * MANY_TIMES <= many
+        for storage, source in ((s.storage, s) for s in sources):
             made = not storage.realized and storage.work > 1 and storage.device.type == "cpu" and bool(storage.reads)
-            if known and made and storage.reads <= self.apart:
+            if made and storage.reads <= self.apart and 1 < shapes.hint(product(storage.size)) <= shapes.hint(product(size)) // MANY_TIMES:
                 self.realize(source)
 
     def device(self, sources: Sequence[TensorBox]) -> torch.device:
@@ -249,7 +245,7 @@ class Builder:
     def memory(self, box: TensorBox, stride: Sequence[Expr] | None = None) -> Buffer | ReinterpretView:
         """`box` as memory for an extern kernel: with `stride` exactly those, else any."""
         if not box.storage.realized:
-            if box.data is not box.storage and product(box.size) != product(box.storage.size):  # a part of loops: compute that alone
+            if box.data is not box.storage and not _same(product(box.size), product(box.storage.size)):  # compute a part alone
                 return self.copy(box, stride)
             wanted = stride if box.data is box.storage and stride is not None and dense(stride, box.size) is not None else None
             self.realize(box, wanted)
@@ -409,28 +405,32 @@ def dense(stride: Sequence[Expr], size: Sequence[Expr]) -> tuple[Expr, ...] | No
         return tuple(stride) if same_strides(stride, contiguous_strides(size), size) else _dense_symbolic(stride, size)
     if any(n == 0 for n in size):
         return tuple(stride)
-    step = sympy.Integer(1)
+    row = sympy.Integer(1)
     for s, n in sorted(((s, n) for s, n in zip(stride, size, strict=True) if n != 1), key=lambda pair: pair[0]):
-        if s != step:
+        if s != row:
             return None
-        step = step * n
+        row = row * n
     return tuple(stride)
 
 
 def _dense_symbolic(stride: Sequence[Expr], size: Sequence[Expr]) -> tuple[Expr, ...] | None:
-    left = [(s, n) for s, n in zip(stride, size, strict=True) if n != 1]
-    step: Expr = sympy.Integer(1)
+    left = [(step(s), n) for s, n in zip(stride, size, strict=True) if n != 1]
+    row: Expr = sympy.Integer(1)
     while left:
-        found = next((pair for pair in left if pair[0] == step), None)
+        found = next((pair for pair in left if pair[0] == row), None)
         if found is None:
             return None
         left.remove(found)
-        step = step * found[1]
+        row = row * found[1]
     return tuple(stride)
 
 
 def same_strides(a: Sequence[Expr], b: Sequence[Expr], size: Sequence[Expr]) -> bool:
-    return all(x == y or n == 1 for x, y, n in zip(a, b, size, strict=True)) or any(n == 0 for n in size)
+    return all(n == 1 or _same(step(x), step(y)) for x, y, n in zip(a, b, size, strict=True)) or any(n == 0 for n in size)
+
+
+def _same(x: Expr, y: Expr) -> bool:
+    return bool(x == y or (x.free_symbols and sympy.expand(x - y) == 0))
 
 
 def linear(box: TensorBox, layout: Layout) -> tuple[tuple[Expr, ...], Expr] | None:

@@ -6,7 +6,6 @@ Channels-last images: (pixels, channels in) by weightᵀ. Contiguous ones: weigh
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from .. import options
 from ..loops.ir import TensorBox
 from ..loops.layout import ONE
-from .build import Builder
+from .build import Builder, exprs, layout_of
 from .library import library
 from .pointwise import add
 from .products import multiplied
@@ -37,21 +36,25 @@ def convolution(
     for dim, step in enumerate(stride, 2):
         if step != 1:
             x = slice_(b, x, dim, 0, None, step)
-    return _channels_last(b, x, weight, bias) if b.val.is_contiguous(memory_format=torch.channels_last) else _contiguous(b, x, weight, bias)
+    return _channels_last(b, x, weight, bias) if _is_last(b.val) else _contiguous(b, x, weight, bias)
 
 
 def _is_pointwise(b: Builder, x: TensorBox, weight: TensorBox) -> bool:
-    """One tap, on 4-dimensional float32 images of known size on a CPU, in an order of memory that has a product."""
-    known = all(isinstance(n, int) for n in (*b.val.shape, *b.val.stride())) and all(n.is_number for n in (*x.size, *weight.size))
+    """One tap, on 4-dimensional float32 images on a CPU, in an order of memory that has a product."""
     plain = x.device.type == "cpu" and {x.dtype, weight.dtype} == {torch.float32} and len(x.size) == 4
-    if not (options.current().products and known and plain and weight.size[2] == weight.size[3] == 1 and b.val.numel()):
+    if not (options.current().products and plain and weight.size[2] == weight.size[3] == 1 and 0 not in exprs(b.val.shape)):
         return False
-    return b.val.is_contiguous() or b.val.is_contiguous(memory_format=torch.channels_last)
+    return layout_of(b.val).is_contiguous() or _is_last(b.val)
+
+
+def _is_last(images: torch.Tensor) -> bool:
+    """Are they laid out as channels_last? Asks no guard of sizes that vary, as torch's own question would."""
+    return layout_of(images.permute(0, 2, 3, 1)).is_contiguous()
 
 
 def _as_images(b: Builder, weight: TensorBox) -> Any:
     """The weight of a channels-last convolution in that order, which ATen would copy it into, slower than a kernel of ours."""
-    last = b.val.dim() == 4 and b.val.is_contiguous(memory_format=torch.channels_last) and not b.val.is_contiguous()
+    last = b.val.dim() == 4 and _is_last(b.val) and not layout_of(b.val).is_contiguous()
     if not (last and weight.device.type == "cpu" and weight.dtype is torch.float32 and all(n.is_number for n in weight.size)):
         return weight
     _, channels, height, width = weight.size
@@ -87,7 +90,7 @@ def _fake(b: Builder, *size: int) -> torch.Tensor:
     """A contiguous value of this size, as the products' results are."""
     mode = getattr(b.val, "fake_mode", None)
     with mode if mode is not None else contextlib.nullcontext():
-        return b.val.new_empty(size) if math.prod(size) else b.val
+        return b.val.new_empty(size)
 
 
 __all__ = ["convolution"]

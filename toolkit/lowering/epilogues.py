@@ -62,11 +62,12 @@ def _call(product: Any) -> tuple[Any, tuple[Any, ...]] | None:
 
 
 def _gains(value: torch.Tensor) -> bool:
-    """Does a linear layer with this result win by an epilogue?"""
-    if value.device.type != "cpu" or not all(isinstance(n, int) for n in value.shape) or not torch.backends.mkldnn.enabled:
+    """Does a linear layer with this result win by an epilogue? Rows that vary count as those of this call."""
+    rows, columns = value.shape
+    if value.device.type != "cpu" or not isinstance(columns, int) or not torch.backends.mkldnn.enabled:
         return False
     if value.dtype is torch.float32:
-        return value.shape[0] >= MANY and value.nbytes <= LARGE
+        return MANY <= shapes.hint(rows) <= LARGE // (columns * value.itemsize)
     return value.dtype is torch.bfloat16 and has_bfloat16()
 
 

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import sympy
 import torch
 
-from .. import options
+from .. import options, shapes
 from ..loops.ir import TensorBox
 from ..loops.product import Product
-from .build import Builder
+from .build import Builder, layout_of
 from .library import PRODUCTS
 from .table import RULES
 
@@ -46,19 +45,19 @@ def _is_biasing(bias: Any, val: torch.Tensor) -> bool:
 
 
 def _way_of(a: Any, b: Any, val: torch.Tensor) -> Product | None:
-    numbers = (*a.size, *a.stride, *b.size, *b.stride)
-    if a.device.type != "cpu" or {a.dtype, b.dtype} != {torch.float32} or not all(isinstance(n, sympy.Integer) for n in numbers):
+    """Sizes that vary count as those of this call: the kernel takes any."""
+    if a.device.type != "cpu" or {a.dtype, b.dtype} != {torch.float32} or not layout_of(val).is_contiguous():
         return None
-    rows, depth, columns = int(a.size[0]), int(a.size[1]), int(b.size[1])
-    if a.stride[1] != 1 or a.stride[0] < depth or not a.offset == b.offset == 0 or not val.is_contiguous():
+    rows, depth, columns = map(shapes.hint, (*a.size, b.size[1]))
+    if a.stride[1] != 1 or shapes.hint(a.stride[0]) < depth or not a.offset == b.offset == 0:
         return None
     if min(depth, columns) < SMALLEST or rows * depth * columns < LEAST:
         return None
-    if b.stride[0] == 1 and b.stride[1] >= depth:
+    if b.stride[0] == 1 and shapes.hint(b.stride[1]) >= depth:
         big = depth * columns > BIG
         return Product("few" if big and rows < FEW else "many") if rows in (ROWS_OF_BIG if big else ROWS) else None
     left = rows >= TALLEST and depth >= DEEP and columns <= NARROW and rows * depth > BIG
-    return Product("left") if left and b.stride[1] == 1 and b.stride[0] >= columns else None
+    return Product("left") if left and b.stride[1] == 1 and shapes.hint(b.stride[0]) >= columns else None
 
 
 def _into(op: Any) -> Any:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import sympy
-
-from ..loops.index import floordiv, modular
+from ..loops.index import factors, floordiv, modular
 from ..loops.ir import Reindex
-from ..loops.layout import ONE, ZERO, Expr, contiguous_strides, product
+from ..loops.layout import ONE, ZERO, Expr, contiguous_strides, product, step
 from ..loops.ops import Index
 
 Group = tuple[list[int], list[int]]
@@ -59,7 +57,7 @@ def _next_group(old: Sequence[Expr], new: Sequence[Expr], left: list[int], right
 def _first_smaller(a: Expr, b: Expr) -> bool:
     """Guides the matching only; for symbols: fewer factors."""
     if a.free_symbols or b.free_symbols:
-        return len(sympy.Mul.make_args(a)) <= len(sympy.Mul.make_args(b))
+        return len(factors(a)) <= len(factors(b))
     return bool(a < b)
 
 
@@ -75,17 +73,17 @@ def _mover(old: Sequence[Expr], new: Sequence[Expr]) -> Callable[[Sequence[Expr]
 def flat_index(index: Sequence[Expr], strides: Sequence[Expr]) -> Expr:
     total: Expr = ZERO
     for i, s in zip(index, strides, strict=True):
-        total = total + i * s
+        total = total + i * step(s)
     return total
 
 
 def unflatten(flat: Expr, size: Sequence[Expr]) -> tuple[Expr, ...]:
     """The row-major index of element number `flat`."""
     result: list[Expr] = []
-    step: Expr = ONE
+    row: Expr = ONE
     for d in range(len(size) - 1, -1, -1):
-        result.append(floordiv(flat, step) if d == 0 else modular(flat, step, size[d]))
-        step = step * size[d]
+        result.append(floordiv(flat, row) if d == 0 else modular(flat, row, size[d]))
+        row = row * size[d]
     return tuple(reversed(result))
 
 

@@ -224,7 +224,7 @@ def _as_one(expr: Expr, outer: sympy.Symbol, inner: sympy.Symbol, inner_size: Ex
     if outer not in free and inner not in free:
         return True
     found = strides(expr, (outer, inner))
-    return found is not None and found[0] == plain(found[1] * inner_size)
+    return found is not None and plain(found[0]) == plain(found[1] * inner_size)
 
 
 def index_exprs(node: SchedulerNode) -> Iterator[Expr]:

@@ -118,6 +118,8 @@ class SchedulerNode:
 
 def plain(expr: Expr) -> Expr:
     """Sums multiplied out, so that equal linear expressions are the same expression."""
+    if expr.has(sympy.Pow):
+        return sympy.expand(expr)
     return sympy.expand_mul(expr) if isinstance(expr, (sympy.Add, sympy.Mul)) and any(a.is_Add or a.is_Mul for a in expr.args) else expr
 
 
