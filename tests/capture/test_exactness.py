@@ -1,4 +1,4 @@
-"""What Python says to the letter: aliases of generics, lazy values, itertools' arguments, patterns, metaclasses of one's own."""
+"""What Python says to the letter: aliases of generics, lazy values, itertools' arguments, patterns, metaclasses of one's own, errors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import copy
 import functools
 import itertools
 import os
+import re
 import sys
 import types
 import typing
@@ -500,3 +501,40 @@ def test_notes_of_an_exception_may_be_something_else():
         return x + 1, said, error.__notes__
 
     assert Captured(f)(torch.ones(2))[1:] == f(torch.ones(2))[1:]
+
+
+class _Refuses:
+    def __getattr__(self, name):
+        raise AttributeError("mine")
+
+    @property
+    def inner(self):
+        return object().missing
+
+
+_MISSED = {
+    "of an object": lambda x: object().missing,
+    "of a tensor": lambda x: x.missing,
+    "of a module": lambda x: torch.missing,
+    "of a text, called": lambda x: "a".missing(),
+    "by getattr": lambda x: getattr(3, "missing"),  # noqa: B009
+    "refused by the class": lambda x: _Refuses().missing,
+    "missed in a property": lambda x: _Refuses().inner,
+    "of a function": lambda x: (lambda: 1).missing,
+    "raised by hand": lambda x: (_ for _ in ()).throw(AttributeError("x")),
+    "a name": lambda x: _undefined,  # noqa: F821
+    "a pattern": lambda x: re.compile("("),
+}
+
+
+@pytest.mark.parametrize("case", _MISSED)
+def test_errors_say_which_name_and_which_object(case):
+    def caught(x):
+        try:
+            _MISSED[case](x)
+        except (AttributeError, NameError, re.error) as error:
+            asked = [getattr(error, n, "none") for n in ("name", "obj", "pos", "msg", "pattern")]
+            return x + 1, str(error), [a if isinstance(a, str | int | None) else type(a).__name__ for a in asked]
+        return x
+
+    check(caught, x)

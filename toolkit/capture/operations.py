@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .assumptions import Answer
-from .breaks import LEAVING, BreakGraph
+from .breaks import LEAVING, BreakGraph, Observed
 from .constants import same_constant
 from .guards import Guard, GuardKind
 from .source import ConstSource, Source
@@ -77,19 +77,12 @@ class Operations:
         """End the graph before the top frame's current instruction."""
         raise BreakGraph(id, reason, hint)
 
-    def raise_error(self, kind: type[BaseException], *args: object) -> NoReturn:
-        """The traced program raises `kind(*args)`."""
+    def raise_error(self, kind: type[BaseException], /, *args: object, **attributes: object) -> NoReturn:
+        """The traced program raises `kind(*args)` with these attributes (`vars(error)`: what its class's `__init__` set)."""
         from .variables.exceptions import ExceptionVariable
 
         values = [a if isinstance(a, VariableTracker) else self.wrap_constant(a) for a in args]
-        self.raise_user(ExceptionVariable(kind, values))
-
-    def raise_again(self, error: Exception) -> NoReturn:
-        """The traced program raises what was raised while tracing: with the attributes too that its class's own `__init__` set."""
-        from .variables.exceptions import ExceptionVariable
-
-        attributes = {name: self.wrap_constant(value) for name, value in vars(error).items()}
-        self.raise_user(ExceptionVariable(type(error), [self.wrap_constant(a) for a in error.args], attributes))
+        self.raise_user(ExceptionVariable(kind, values, {name: self.wrap_constant(v) for name, v in attributes.items()}))
 
     def raise_user(self, exception: VariableTracker) -> NoReturn:
         raise NotImplementedError
@@ -106,7 +99,12 @@ class Operations:
         return function.call(self, args, kwargs)  # type: ignore[arg-type]
 
     def get_attr(self, value: VariableTracker, name: str) -> VariableTracker:
-        return self.realize(self.realize(value).get_attr(self, name))  # type: ignore[arg-type]
+        value = self.realize(value)
+        try:
+            return self.realize(value.get_attr(self, name))  # type: ignore[arg-type]
+        except Observed as missing:
+            missing.variable.missed(self, value, name)  # type: ignore[arg-type]
+            raise
 
     def binary(self, op: Callable[..., Any], left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """`op(left, right)`, op a function of `operator`; in-place ones (`iadd`) fall back to their plain form."""
@@ -184,7 +182,7 @@ class Operations:
         except (NotConstant, *LEAVING):
             raise
         except Exception as error:
-            self.raise_again(error)
+            self.raise_error(type(error), *error.args, **vars(error))
         return self.wrap_constant(value)
 
     def truth(self, value: VariableTracker) -> bool:

@@ -91,7 +91,8 @@ class NameOpcodes(Family):
 
     def _no_cell(self, name: str) -> None:
         if name in self.body.freevars:
-            self.raise_error(NameError, f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope")
+            text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+            self.raise_error(NameError, text, name=name)
         self.raise_error(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
 
     # -- globals ----------------------------------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ class NameOpcodes(Family):
         builtins = self.namespace.get("__builtins__", __builtins__)
         builtins = builtins if isinstance(builtins, dict) else vars(builtins)
         if name not in builtins:
-            self.raise_error(NameError, f"name '{name}' is not defined")
+            self.raise_error(NameError, f"name '{name}' is not defined", name=name)
         self.guard(GuardKind.DICT_LACKS, self.namespace_source(), name)
         return self.wrap(builtins[name], BuiltinSource(name))
 

@@ -331,7 +331,7 @@ def computed(tx: Interpreter, function: Callable[..., Any], args: Any, kwargs: d
     except FloatingPointError as error:
         tx.break_graph("numpy", f"numpy warns in {name}: {error}")
     except Exception as error:
-        tx.raise_again(error)
+        tx.raise_error(type(error), *error.args, **vars(error))
     return array_result(tx, value, f"numpy.{name}")
 
 

@@ -96,6 +96,9 @@ class VariableTracker:
         """What stands for it in the graph, as an index of a tensor."""
         return self
 
+    def missed(self, tx: Interpreter, owner: VariableTracker, name: str) -> None:
+        """It was raised when `owner` was asked for the attribute `name`; exceptions note that."""
+
     def get_attr(self, tx: Interpreter, name: str) -> VariableTracker:
         """`self.name`; raises the traced AttributeError if there is none."""
         return tx.break_graph("unsupported-attribute", f"attribute {name!r} of {self.describe()} is read")

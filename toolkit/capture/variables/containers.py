@@ -92,7 +92,7 @@ class SequenceVariable(VariableTracker):
         try:
             return range(len(self.items))[index]
         except (TypeError, ValueError) as error:
-            return tx.raise_again(error)
+            return tx.raise_error(type(error), *error.args, **vars(error))
 
     def _place(self, tx: Interpreter, index: Any, what: str = "index") -> int:
         """`index` as a position from 0, or the traced error."""

@@ -61,6 +61,11 @@ class ExceptionVariable(VariableTracker):
         self.links["__context__"] = handled
         tx.effects.change(self)
 
+    def missed(self, tx: Interpreter, owner: VariableTracker, name: str) -> None:
+        """As PyObject_GetAttr does: an AttributeError that says neither gets the name and the object."""
+        if issubclass(self.kind, AttributeError) and self.source is None and self.attrs.keys().isdisjoint(("name", "obj")):
+            self.attrs |= {"name": tx.wrap_constant(name), "obj": owner}
+
     def link(self, tx: Interpreter, name: str) -> VariableTracker:
         """`__context__`, `__cause__` or `__suppress_context__`."""
         if name in self.links:
