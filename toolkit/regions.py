@@ -149,8 +149,13 @@ def retain_grad(tensor: torch.Tensor) -> None:
     tensor.retain_grad()
 
 
+def require_grad(tensor: torch.Tensor) -> torch.Tensor:
+    """From here on autograd follows it, as a leaf."""
+    return tensor.requires_grad_()
+
+
 # They run as they are.
-ALONE = (write_data, parameter, retain_grad, enter_inference, leave_block, unset_earlier_hooks, seed, insist,
+ALONE = (write_data, parameter, retain_grad, require_grad, enter_inference, leave_block, unset_earlier_hooks, seed, insist,
          torch.get_rng_state, torch.set_rng_state)  # fmt: skip
 RUNS = (choose, repeat, over_slices)
 

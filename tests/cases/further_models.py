@@ -38,7 +38,6 @@ SMALL = {
     **dict.fromkeys(("patch_size",), 8),
     "vocab_size": VOCAB, "rotary_dim": 8, "sliding_window": 8, "num_queries": 5, "window_size": 8, "state_size": 8, "expand": 2,
 }  # fmt: skip
-PARTS = ("text_config", "vision_config", "audio_config", "encoder", "decoder", "backbone_config", "qformer_config", "speech_config", "thinker_config")
 
 # What a configuration needs besides small numbers.
 EXTRA: dict[str, Inputs] = {
@@ -110,10 +109,8 @@ def shrink(config: Any, extra: Inputs) -> None:
         given = name in extra or name in EXTRA.get(type(config).__name__, {})
         if given or (aliases.get(name, name) == name and isinstance(now, int) and not isinstance(now, bool) and now > value):
             setattr(config, name, value)
-    for name in PARTS:
-        part = getattr(config, name, None)
-        if isinstance(part, tf.PretrainedConfig):
-            shrink(part, {})
+    for part in (p for p in vars(config).values() if isinstance(p, tf.PretrainedConfig)):
+        shrink(part, {})
     _settle(config)
 
 

@@ -197,6 +197,8 @@ class TensorVariable(VariableTracker):
         if name == "data" and self.takes(tx.realize(value)):
             self._set_data(tx, tx.realize(value))
             return
+        if name == "requires_grad" and value.is_constant() and value.constant() is True and self.becomes_leaf(tx):
+            return
         if name in ("data", "requires_grad", "shape", "names") or (name == "grad" and self.source is None):
             tx.break_graph("unsupported-attribute", f"attribute {name!r} of a tensor is written")
         tx.effects.store_attr(self, name, value)
@@ -208,6 +210,21 @@ class TensorVariable(VariableTracker):
         new, old = value.example, self.example
         alike = (new.dtype, new.device, new.layout) == (old.dtype, old.device, old.layout)
         return alike and (not old.requires_grad or new.shape == old.shape)
+
+    def becomes_leaf(self, tx: Interpreter) -> bool:
+        """Asks for gradients, if the graph made it: there the graph is cut, and what follows uses the tensor that autograd knows."""
+        old = self.example
+        able = (old.is_floating_point() or old.is_complex()) and not old.is_inference()
+        if not able or self.source is not None or self.kind is not torch.Tensor or _torch.transform_active():
+            return False
+        if old.requires_grad:
+            return True
+        with tx.trace.fake:
+            example = old.detach().requires_grad_()
+        self.node = tx.graph.node("call_function", regions.require_grad, (self.proxy(tx),), {}, example)
+        self.example = example
+        tx.graph.remember(self, example)
+        return True
 
     def _set_data(self, tx: Interpreter, value: VariableTracker) -> None:
         """From here on it has the memory of `value`; the object itself gets that after the graph, or there if it is used with gradients."""

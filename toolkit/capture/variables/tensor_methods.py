@@ -90,7 +90,9 @@ def requires_grad_(tx: Interpreter, tensor: TensorVariable, requires_grad: Varia
     wanted = True if requires_grad is None else tx.truth(requires_grad)
     if wanted == tensor.example.requires_grad:
         return tensor
-    return tx.break_graph("unsupported-operation", "requires_grad_() changes a tensor")
+    if not wanted or not tensor.becomes_leaf(tx):
+        tx.break_graph("unsupported-operation", "requires_grad_() changes a tensor")
+    return tensor
 
 
 def set_(tx: Interpreter, tensor: TensorVariable, source: VariableTracker | None = None, *where: VariableTracker) -> VariableTracker | None:
