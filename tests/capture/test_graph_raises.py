@@ -216,9 +216,24 @@ def running_statistics(log):
     return f
 
 
+def results_that_nobody_reads(log):
+    def f(v, i):
+        v.add_(1)
+        try:
+            v[i].sin()
+            torch.linalg.cholesky(torch.eye(2) * (4.5 - i))
+            torch.linalg.eigh(v.outer(v))
+            log.append("fine")
+        except (IndexError, RuntimeError) as error:
+            log.append(type(error))
+        return v * 2
+
+    return f
+
+
 PROGRAMS = [caught_by_the_function, changes_before, blocks_are_left, after_a_graph_break, another_kind_is_not_caught, an_input_changed,
             changes_around_it, numbers_drawn, the_seed_set, caught_in_a_callee, after_a_break_with_a_change, integers_divided,
-            running_statistics]  # fmt: skip
+            running_statistics, results_that_nobody_reads]  # fmt: skip
 
 
 def outcomes(program, compiler):
@@ -286,6 +301,25 @@ def test_an_operator_of_a_users_that_raises_goes_to_the_handler():
     compiled = fuselab.compile(f, backend="eager", fullgraph=True)
     assert compiled(torch.ones(2)).tolist() == [2, 2]
     assert compiled(-torch.ones(2) * 3).tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpp"])
+def test_a_matrix_that_is_only_validated(backend):
+    def is_positive(m):
+        try:
+            torch.linalg.cholesky(m)
+        except RuntimeError:
+            return False
+        return True
+
+    def refuse(m):
+        torch.linalg.cholesky(m)
+        return m + 1
+
+    compiled = fuselab.compile(is_positive, backend=backend, fullgraph=True)
+    assert [compiled(torch.eye(2) * s) for s in (1.0, -1.0, 2.0)] == [True, False, True]
+    with pytest.raises(torch.linalg.LinAlgError):
+        fuselab.compile(refuse, backend=backend, fullgraph=True)(-torch.eye(2))
 
 
 def test_nothing_is_kept_where_no_handler_of_the_programs_would_notice(monkeypatch):

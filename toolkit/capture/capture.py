@@ -34,7 +34,7 @@ from .resume import original_of
 from .source import CellSource, LocalSource
 from .state import closing_blocks, in_inference_mode, leaving_state, preserved_state
 from .trace import Trace, acts_at_its_end
-from .undoing import undoing
+from .undoing import asked_for_nothing, undoing
 from .variables.base import LazyVariable, VariableTracker
 from .variables.cells import OwnCellSource, existing_cell
 from .variables.overriding import is_function_tensor, plain_calls
@@ -197,6 +197,7 @@ class Capture:
         graph = trace.graph
         if not graph.operations():
             ending.out.outputs or graph.inputs.clear()
+        ending.out.outputs += asked_for_nothing(graph, ending.out.outputs)
         gm = graph.finish(ending.out.outputs)
         gm.meta["function"], gm.meta["as_captured"] = frame.code.co_qualname, as_captured
         count = graph.operations()

@@ -24,7 +24,7 @@ from .variables.generators import GeneratorVariable
 
 if TYPE_CHECKING:
     from .bytecode import Handler
-    from .graph import GraphInput
+    from .graph import GraphBuilder, GraphInput
     from .interpreter import Interpreter
     from .rebuild import Rebuilder
     from .trace import Trace
@@ -33,10 +33,12 @@ BEFORE = ".before"  # the local that keeps it
 
 RANDOM = re.compile("rand|dropout|bernoulli|normal|uniform|multinomial|exponential|poisson|binomial|geometric|cauchy|seed|rng_state"
                     "|rrelu|fractional|lstm|gru|rnn|attention")  # these at times  # fmt: skip
+_MATRICES = "linalg_(?!.*norm|matmul|multi_dot|vecdot|cross|diag)|chol|inverse|solve|lstsq"
 # What looks at numbers in tensors and may refuse them. The rest is refused while tracing, or never.
 RAISES = re.compile("index|gather|scatter|take|put|select|embedding|nll|cross_entropy|margin|one_hot|bincount|ctc|pack|segment|unpool|hist"
-                    "|linalg|chol|inv|solve|eig|svd|qr|lstsq|lobpcg|matrix_|bernoulli|multinomial|normal|poisson|binomial|assert|check|rng_state"
-                    "|repeat_interleave|quantile|cov|corrcoef|tensor_split|narrow|unravel|validate|nonzero_static|sparse")  # fmt: skip
+                    "|svd|_qr|lobpcg|matrix_|bernoulli|multinomial|normal|poisson|binomial|assert|check|rng_state|repeat_interleave|quantile"
+                    f"|cov|corrcoef|tensor_split|narrow|unravel|validate|nonzero_static|sparse|{_MATRICES}")  # fmt: skip
+_VALIDATES = re.compile(_MATRICES)
 _DIVIDES = re.compile("div|mod|remainder")  # integers by zero
 _WRITES_UNSEEN = re.compile("batch_norm|instance_norm|_fused_|fake_quant")  # inputs may change, and torch does not count it
 _ITEMS = re.compile("getitem|setitem")  # at places that a tensor says
@@ -160,6 +162,24 @@ def undoing(trace: Trace) -> Undoing | None:
     if any(i.rewritten for i in written):
         raise SkipFrame("an input with a history, or its size, is changed where a handler may need it as it was")
     return Undoing(written, generators, devices)
+
+
+def asked_for_nothing(graph: GraphBuilder, outputs: list[torch.fx.Node]) -> list[torch.fx.Node]:
+    """Results that nobody reads, of what the program does to see whether it raises. As outputs they are not taken for dead code."""
+    read, found = set(outputs), []
+    for node in reversed(graph.fx.nodes):
+        if read.intersection(node.users) or node in read:
+            read.add(node)
+        elif may_raise(node) and not named(node).endswith("_") and (node.meta["covered"] or _VALIDATES.search(named(node))):
+            found.append(node)
+    return [n for node in reversed(found) for n in _first_tensor(graph, node)]
+
+
+def _first_tensor(graph: GraphBuilder, node: torch.fx.Node) -> list[torch.fx.Node]:
+    example = node.meta["example_value"]
+    if isinstance(example, tuple | list) and example and isinstance(example[0], torch.Tensor):
+        return [graph.item(node, 0, example[0])]
+    return [node] if isinstance(example, torch.Tensor) else []
 
 
 def _devices(node: torch.fx.Node) -> list[torch.device]:
