@@ -61,7 +61,7 @@ def test_equal_sizes_of_auto_dimensions_share_a_symbol_and_are_guarded_equal():
     with mode:
         assert (a + b).shape == a.shape
     assert texts(mode) == ["s0_1 == s0", "s0 >= 2"]
-    assert [g.holds({"s0": 4, "s0_1": 5}) for g in shapes.guards(mode)] == [False, True]
+    assert [eval(g.text, {"s0": 4, "s0_1": 5}) for g in shapes.guards(mode)] == [False, True]
 
 
 def test_a_question_about_a_size_is_a_guard_with_its_line():
@@ -83,15 +83,15 @@ def test_specialising_a_symbol_is_an_event_with_source_value_and_line():
     assert "s0 == 8" in texts(mode)
 
 
-def test_known_does_not_guard_and_check_does():
+def test_known_does_not_guard_and_a_question_does():
     mode = shapes.fake_mode()
     x = shapes.fakify(mode, torch.randn(8, 3), "x", {0: "dynamic"})
     n = shapes.expr(x.shape[0])
     assert shapes.known(n > 1, mode) is True and shapes.known(n > 5, mode) is None
     assert texts(mode) == ["s0 >= 2"]
-    assert shapes.check(n > 5, mode) and shapes.known(n > 5, mode) is True
+    assert x.shape[0] > 5 and shapes.known(n > 5, mode) is True
     with shapes.scope(mode):
-        assert shapes.hint(2 * n + 1) == 17 and shapes.bounds(n)[0] == 6
+        assert shapes.hint(2 * n + 1) == 17
 
 
 def test_plain_integers_become_symbols_without_a_range():

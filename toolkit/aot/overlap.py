@@ -25,8 +25,8 @@ NO_WRITES = frozenset(
 )
 # kernels that move elements by index: eager refuses where what they read, values or index, is what they write
 BY_INDEX = frozenset(
-    "setitem index_add index_copy index_put index_reduce index_fill scatter scatter_add scatter_reduce put take gather "
-    "index_select masked_select".split()  # noqa: SIM905
+    "setitem index_add index_copy index_put index_reduce index_fill scatter scatter_add scatter_reduce put take gather "  # noqa: SIM905
+    "index_select masked_select".split()
 )
 
 

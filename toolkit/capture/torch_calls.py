@@ -136,9 +136,6 @@ class TorchVariable(VariableTracker):
     def real(self) -> Any:
         return self.function
 
-    def truth(self, tx: Interpreter) -> bool:
-        return True
-
     def key(self, tx: Interpreter) -> Any:
         return self.function
 

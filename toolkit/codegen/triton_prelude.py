@@ -123,7 +123,3 @@ def integer_power(a, b):
     odd = tl.where(b % 2 == 0, 1, -1)
     return tl.where(b >= 0, result, tl.where(a == 1, 1, tl.where(a == -1, odd, 0)))
 """
-
-
-def type_of(dtype: torch.dtype) -> str:
-    return TYPES[dtype]

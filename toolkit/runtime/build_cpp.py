@@ -217,10 +217,4 @@ def processor() -> str:
         return f"{platform.machine()} {platform.processor()}"
 
 
-def forget() -> None:
-    """Look for the compiler again."""
-    for cached in (_find, _identity):
-        cached.cache_clear()
-
-
-__all__: Any = ["build", "find_compiler", "flags", "forget", "library_of", "load", "processor", "shape"]
+__all__: Any = ["build", "find_compiler", "flags", "library_of", "load", "processor", "shape"]

@@ -2,7 +2,7 @@
 
 from . import text
 from .env import FakeMode, SizeOf, SymbolicEnv, at, fake_mode, scope
-from .guards import ShapeGuard, bounds, check, deferred, expr, guards, hint, known, simplified, specialise, symbols, unite
+from .guards import ShapeGuard, deferred, expr, guards, hint, known, simplified, symbols, unite
 from .inputs import another, fakify, size_symbol, storage_of
 from .twins import like_autograd
 
@@ -13,8 +13,6 @@ __all__ = [
     "SymbolicEnv",
     "another",
     "at",
-    "bounds",
-    "check",
     "deferred",
     "expr",
     "fake_mode",
@@ -26,7 +24,6 @@ __all__ = [
     "scope",
     "simplified",
     "size_symbol",
-    "specialise",
     "storage_of",
     "symbols",
     "text",

@@ -50,12 +50,6 @@ class SizeOf:
     def __str__(self) -> str:
         return self.source if self.dim is None else f"{self.source}.{self.what}({self.dim})"
 
-    def value(self, owner: Any) -> int:
-        """The number, read from the tensor or integer that `source` names."""
-        if self.dim is None:
-            return int(owner)
-        return owner.stride(self.dim) if self.what == "stride" else owner.size(self.dim)
-
 
 class SymbolicEnv(ShapeEnv):
     """One frame's symbols, facts and guards. `bindings`: symbol -> SizeOf; a second source of one symbol has an alias symbol and an

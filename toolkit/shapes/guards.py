@@ -24,10 +24,6 @@ class ShapeGuard:
     where: UserLine | None = None
     condition: sympy.Basic = sympy.true
 
-    def holds(self, values: dict[str, int]) -> bool:
-        """With `values`: symbol name -> number."""
-        return bool(eval(self.text, {"__builtins__": {"max": max, "min": min, "abs": abs}, "math": text.math}, dict(values)))
-
 
 def expr(value: Any) -> sympy.Expr:
     """The sympy expression of an int, float, bool, SymInt, SymFloat, SymBool, or of an expression (itself)."""
@@ -65,22 +61,6 @@ def known(condition: Any, mode: FakeTensorMode | None = None) -> bool | None:
     return bool(found) if found in (sympy.true, sympy.false) else None
 
 
-def check(condition: Any, mode: FakeTensorMode | None = None) -> bool:
-    """The truth of `condition` in the call being compiled, guarded on. Raises GuardOnDataDependentSymNode if only the data knows."""
-    env, e = _asked(condition, mode)
-    if e in (sympy.true, sympy.false):
-        return bool(e)
-    return bool(env.evaluate_expr(e))
-
-
-def specialise(value: Any, mode: FakeTensorMode | None = None) -> int:
-    """A number, guarded on."""
-    if isinstance(value, torch.SymInt):
-        return int(value)
-    e = expr(value)
-    return int(e) if e.is_number else int(env_of(mode).evaluate_expr(e))
-
-
 def simplified(value: Any, mode: FakeTensorMode | None = None) -> sympy.Expr:
     """The expression under what is known: replaced symbols, divisibility."""
     env = value.node.shape_env if isinstance(value, torch.SymInt) else env_of(mode)
@@ -91,17 +71,6 @@ def unite(a: Any, b: Any) -> None:
     """From now on the size `a` is the size `b`, where both are known to the data alone: they are of one result."""
     if isinstance(a, torch.SymInt) and isinstance(e := a.node.expr, sympy.Symbol) and e != expr(b):
         a.node.shape_env._set_replacement(e, expr(b), "one result")
-
-
-def bounds(value: Any, mode: FakeTensorMode | None = None) -> tuple[int | None, int | None]:
-    """(lowest, highest) value possible; None where unbounded."""
-    env, e = env_of(mode), expr(value)
-    if e.is_number:
-        return int(e), int(e)
-    if env is None:
-        return (0 if e.is_nonnegative else None), None
-    found = env.bound_sympy(e)
-    return _bound(found.lower), _bound(found.upper)
 
 
 def guards(mode: FakeTensorMode) -> list[ShapeGuard]:
