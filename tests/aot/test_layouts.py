@@ -295,3 +295,27 @@ def test_strides_of_single_elements_are_eagers():
     for dynamic in (None, True):
         found = fuselab.compile(fn, backend="cpp", dynamic=dynamic)(made)
         assert [x.stride() for x in found] == [x.stride() for x in fn(made)]
+
+
+TURNED = {
+    "threshold": lambda x, y: F.threshold_(x.clone(), 0.1, 20),
+    "relu": lambda x, y: F.relu(x),
+    "hardsigmoid": lambda x, y: F.hardsigmoid(x),
+    "softplus": lambda x, y: F.softplus(x),
+    "elu": lambda x, y: F.elu(x),
+    "rrelu": lambda x, y: F.rrelu(x),
+    "binary cross entropy": lambda x, y: F.binary_cross_entropy(x.sigmoid(), y.sigmoid(), reduction="none"),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_gradients_lie_as_eagers_where_what_comes_in_lies_otherwise(name):
+    fn = TURNED[name]
+
+    def strides(f, turned):
+        x, y, incoming = (torch.rand(4, 4).t() if t else torch.rand(4, 4) for t in turned)
+        result = f(x.requires_grad_(), y)
+        return result.stride(), torch.autograd.grad(result, x, incoming)[0].stride()
+
+    for turned in ((0, 1, 0), (1, 0, 1), (1, 1, 0), (0, 0, 1), (1, 0, 0)):
+        assert strides(fuselab.compile(fn, backend="cpp"), turned) == strides(fn, turned)

@@ -58,6 +58,7 @@ def eager_strides(func: Any, args: Any, kwargs: Any) -> Callable[[Tensor], Strid
         return lambda result: _preserved(args[0])
     if _is_elementwise(func):
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        tensors = tensors[::-1] if func is aten.threshold_backward.default else tensors  # whose kernel is given them so
         if not _has_numbers_as_tensors(func, args) and (kept := _of_all(tensors)) is not None:
             return lambda result: kept if len(kept) == result.dim() else elementwise(tensors, result.shape)
         return lambda result: elementwise(tensors, result.shape)
@@ -198,9 +199,16 @@ def _suggests_channels_last(x: Tensor) -> bool:
 
 
 _LIKE_GIVEN = frozenset(getattr(aten, f"{kind}_like").default for kind in ("empty", "zeros", "ones", "full", "rand", "randn", "randint"))
-_UNTAGGED = {aten.native_dropout_backward.default, aten.hardswish_backward.default, aten.hardtanh_backward.default}
+_UNTAGGED = {
+    *(aten.native_dropout_backward.default, aten.hardswish_backward.default, aten.hardtanh_backward.default),
+    *(aten.hardsigmoid_backward.default, aten.softplus_backward.default, aten.elu_backward.default),
+}
 _LIKE = dict.fromkeys(  # the argument that decides, where that is not the first one
-    (aten.replication_pad2d_backward.default, aten.native_batch_norm_backward.default, aten.batch_norm_backward.default), 1
+    (
+        *(aten.replication_pad2d_backward.default, aten.native_batch_norm_backward.default, aten.batch_norm_backward.default),
+        aten.binary_cross_entropy_backward.default,
+    ),
+    1,
 )
 _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
     aten.masked_fill.Scalar: contiguous,
@@ -212,7 +220,11 @@ _RULES: dict[Any, Callable[[Tensor, Tensor], Strides]] = {
     aten.native_layer_norm_backward.default: contiguous,
     aten.masked_scatter_backward.default: contiguous,
     aten._log_softmax_backward_data.default: contiguous,
+    aten.rrelu_with_noise.default: contiguous,
+    aten.rrelu_with_noise_functional.default: contiguous,
     aten.mse_loss_backward.default: contiguous,
+    aten.binary_cross_entropy.default: lambda x, result: _preserved(x) if result.dim() == x.dim() else contiguous(x, result),
+    aten.binary_cross_entropy_backward.default: lambda x, result: _preserved(x),
     aten.smooth_l1_loss_backward.default: contiguous,
     aten.huber_loss_backward.default: contiguous,
     aten.normal.Tensor_Tensor: contiguous,
