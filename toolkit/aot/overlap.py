@@ -60,7 +60,7 @@ class Overlaps:
             if any(_overlaps_partly(written, s) for s in sources):
                 raise CannotTrace("a tensor is changed in place from another window of its own memory")
             read = args if self._into else args[1:]
-            if _name(target).strip("_") in BY_INDEX and any(_meets(written, s) for s in tree_leaves((read, dict(kwargs, out=None)))):
+            if _is_by_index(target, args) and any(_meets(written, s) for s in tree_leaves((read, dict(kwargs, out=None)))):
                 raise CannotTrace("a tensor is changed by index, and read by the same call")
 
     def _refuse_restrided(self, name: str, args: tuple[Any, ...]) -> None:
@@ -159,13 +159,18 @@ def _written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterat
         yield args[0]
 
 
+def _is_by_index(target: Any, args: tuple[Any, ...]) -> bool:
+    return _name(target).strip("_") in BY_INDEX and not (_is_setitem(target) and _is_plain(args[1]))
+
+
+def _is_plain(index: Any) -> bool:
+    """It makes a view."""
+    return all(i is None or i is Ellipsis or isinstance(i, int | slice) for i in (index if isinstance(index, tuple) else (index,)))
+
+
 def _picked(x: torch.Tensor, index: Any) -> Iterator[torch.Tensor]:
     """What `x[index] = ...` writes: a view where the index is plain, else `x`."""
-    plain = index if isinstance(index, tuple) else (index,)
-    if not all(i is None or i is Ellipsis or isinstance(i, int | slice) for i in plain):
-        yield x
-    else:
-        yield x[index]
+    yield x[index] if _is_plain(index) else x
 
 
 def _overlaps_partly(a: torch.Tensor, b: torch.Tensor) -> bool:
