@@ -86,3 +86,16 @@ def test_heads_of_width_one_are_merged_without_a_copy():
     found, expected, _ = both(fn, torch.randn(5, 12, 2, 1).transpose(1, 2))
     torch.testing.assert_close(found, expected)
     assert found.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_part_that_is_changed_in_place_stays_in_the_graph(dynamic):
+    def fn(x):
+        x[1:] *= 2
+        x[..., 1:] += x[..., :-1].clone()
+        x[0, ::2] -= 1
+        return x * 3
+
+    found, expected, fell = both(fn, torch.randn(5, 6), dynamic=dynamic)
+    assert torch.equal(found, expected)
+    assert not fell
