@@ -304,6 +304,13 @@ def test_an_operator_of_a_users_that_raises_goes_to_the_handler():
 
 
 @pytest.mark.parametrize("backend", ["eager", "cpp"])
+def test_an_error_of_the_graphs_has_no_context_of_ours(backend):
+    with pytest.raises(IndexError) as raised:
+        fuselab.compile(lambda x, i: x.add_(1)[i] * 2, backend=backend)(torch.ones(3), OUTSIDE)
+    assert raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpp"])
 def test_a_matrix_that_is_only_validated(backend):
     def is_positive(m):
         try:

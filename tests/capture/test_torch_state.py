@@ -1,5 +1,7 @@
 """Settings of torch and its random state, changed inside: no break, the numbers of eager, and the same state afterwards."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -233,3 +235,23 @@ def test_a_container_that_another_thread_changes_meanwhile_is_looked_at_again(mo
         assert f(torch.zeros(1)).item() == 1
     assert len(f.graphs) == 1
     assert not recorder.of(InternalFailure)
+
+
+def test_the_seed_is_set_inside_whenever_the_peer_put_its_wrapper_round_that(tmp_path):
+    """An optimizer made before the first call is enough."""
+    program = tmp_path / "program.py"
+    program.write_text("""
+import torch, fuselab
+torch.optim.SGD(torch.nn.Linear(2, 2).parameters())
+assert torch.manual_seed is not torch.random.manual_seed
+
+def f(x):
+    torch.manual_seed(3)
+    return x * torch.rand(4)
+
+compiled = fuselab.compile(f, backend="eager", fullgraph=True)
+torch.manual_seed(0)
+assert torch.equal(compiled(torch.ones(4)), f(torch.ones(4)))
+assert torch.equal(compiled(torch.ones(4)), f(torch.ones(4)))
+""")
+    subprocess.run([sys.executable, str(program)], check=True, timeout=100)

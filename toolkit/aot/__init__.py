@@ -79,11 +79,15 @@ def _in_eagers_words(call: Callable[..., Any], eager: Callable[..., Any], held: 
         except (IndexError, RuntimeError) as error:
             if not hasattr(error, "kernel"):
                 raise
+            failed = error.with_traceback(None)
+        try:
             again = [x.clone() if i in written else x for i, x in enumerate(inputs[: len(inputs) - held])]
-            result = eager(*again)
+            result = eager(*again)  # not while that error is handled: it is nobody's context
             if written:
-                raise
+                raise failed
             return flat(result)
+        finally:
+            del failed
 
     return checked
 

@@ -58,7 +58,7 @@ _HINTS = frozenset(("mark_static", "mark_static_address", "maybe_mark_dynamic"))
 _PATCHES = {  # where the peer's wrappers are written -> what is seen through them
     "torch._dynamo.mutation_guard": ("torch",),
     "torch._dynamo.eval_frame": ("torch.optim",),
-    "torch._compile": ("torch.optim",),
+    "torch._compile": ("torch.optim", "torch.random"),
 }
 _OURS = __name__.rpartition(".")[0].rpartition(".")[0] + "."  # fuselab.toolkit.
 

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from . import marks
 from .breaks import BreakGraph
 from .guards import GuardKind
+from .inlining import unpatched
 from .source import ConstSource
 from .state import SETTINGS
 from .variables.base import Args, Kwargs, VariableTracker
@@ -242,7 +243,7 @@ def _is_node(name: str, value: Any, dunder: bool = False) -> bool:
     if name.startswith("__") and not dunder:
         return False
     if isinstance(value, types.FunctionType):
-        return (value.__module__ or "").startswith("torch") and name not in vars(torch.overrides)
+        return (value.__module__ or "").startswith("torch") and name not in vars(torch.overrides) and unpatched(value) is None
     return isinstance(value, types.BuiltinFunctionType | types.BuiltinMethodType | types.MethodDescriptorType | types.WrapperDescriptorType)
 
 

@@ -59,5 +59,7 @@ def _taken(rule: Callable[..., VariableTracker]) -> torch_calls.Rule:
 
 
 torch_calls.RULES.update({
-    torch.manual_seed: _taken(_manual_seed), torch.get_rng_state: _taken(_get_rng_state), torch.set_rng_state: _taken(_set_rng_state),
-})  # fmt: skip
+    torch.random.manual_seed: _taken(_manual_seed),
+    torch.get_rng_state: _taken(_get_rng_state),
+    torch.set_rng_state: _taken(_set_rng_state),
+})
