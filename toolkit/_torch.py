@@ -331,7 +331,9 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 def is_stand_in(tensor: torch.Tensor) -> bool:
     """Is it a transform's, of torch.func or of autograd's `is_grads_batched`, around a tensor of ours? It has no memory of its own."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._C._functorch.is_legacy_batchedtensor(tensor)
+    functorch = torch._C._functorch
+    wrapped = functorch.is_functorch_wrapped_tensor(tensor) or functorch.is_legacy_batchedtensor(tensor)
+    return wrapped or torch._is_functional_tensor(tensor)  # the last: torch.func.functionalize's, which have no memory
 
 
 def autocast_state(device_type: str) -> tuple[bool, torch.dtype]:

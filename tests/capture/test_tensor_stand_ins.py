@@ -46,6 +46,28 @@ def test_compiled_code_inside_gradients_of_a_batch():
     assert not [e for e in recorder.events if isinstance(e, InternalFailure)]
 
 
+def test_a_tensor_that_functionalization_wraps_has_no_memory_to_look_at():
+    def fn(x):
+        y = x + 1
+        y.add_(2)
+        return y * x
+
+    def functional(call, x):
+        wrapped = torch._to_functional_tensor(x)
+        torch._enable_functionalization(reapply_views=True)
+        try:
+            made = call(wrapped)
+            torch._sync(made)
+            return torch._from_functional_tensor(made)
+        finally:
+            torch._disable_functionalization()
+
+    with Recorder() as recorder:
+        found = functional(fuselab.compile(fn, backend="eager"), torch.ones(2))
+    torch.testing.assert_close(found, functional(fn, torch.ones(2)))
+    assert not [e for e in recorder.events if isinstance(e, InternalFailure)]
+
+
 def test_a_pullback_that_outlives_its_transform():
     def fn(x):
         out, pullback = torch.func.vjp(lambda t: t**2, x)
