@@ -153,3 +153,31 @@ def test_a_compilation_that_may_not_break_is_over_when_it_does():
     with Recorder() as recorder, pytest.raises(fuselab.Unsupported):
         f(torch.ones(1))
     assert [e.result for e in recorder.of(CompileFinished)] == ["failed"]
+
+
+def test_what_raises_only_because_it_is_compiled_runs_as_in_eager():
+    def f(x, mask=None):
+        x = x * 2
+        if mask is None and not torch.compiler.is_compiling():
+            mask = torch.ones(2)
+        return x * mask[:, None]
+
+    def wrong(x):
+        if torch.compiler.is_compiling() and x.sum() is not None:
+            raise KeyError("compiled")
+        return x + 1
+
+    x = torch.randn(2, 3)
+    for g in (f, wrong):
+        c = fuselab.compile(g, backend="eager")
+        assert torch.equal(c(x), g(x)) and torch.equal(c(x + 1), g(x + 1))
+    assert torch.equal(fuselab.compile(f, backend="eager")(x, torch.zeros(2)), f(x, torch.zeros(2)))
+
+
+def test_what_raises_anyway_raises_as_in_eager():
+    def f(x):
+        x = x + torch.compiler.is_compiling()
+        raise ValueError(x.shape)
+
+    with pytest.raises(ValueError, match="2, 3"):
+        fuselab.compile(f, backend="eager")(torch.zeros(2, 3))

@@ -44,7 +44,8 @@ MOST_ATTEMPTS = 200
 
 
 class RaisesPlainly(Exception):
-    """The frame ends with an exception of the traced program's and did nothing with tensors before."""
+    """The frame ends with an exception of the traced program's and did nothing with tensors before; or it asked whether it is compiled, and
+    may raise for that alone."""
 
 
 CompileGraph = Callable[[torch.fx.GraphModule, list[Any]], Compiled]
@@ -170,7 +171,7 @@ class Capture:
         except (RecursionError, MemoryError) as error:
             raise BreakGraph("recursion", f"tracing ends in a {type(error).__name__}") from error
         except Observed as error:
-            if not trace.graph.has_tensors():
+            if not trace.graph.has_tensors() or (trace.told_compiling and not self.fullgraph):
                 raise RaisesPlainly from None
             raise BreakGraph("exception", f"{error.variable.python_type().__name__} is raised", at=trace.raised_at) from error
         finally:

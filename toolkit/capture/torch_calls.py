@@ -40,10 +40,9 @@ NAMESPACES: tuple[Any, ...] = (
 
 # -- constants: what they answer is known while tracing -----------------------------------------------------------------
 
+COMPILING = (marks.is_compiling, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
 ALWAYS: dict[Any, Any] = {
-    marks.is_compiling: True,
-    torch.compiler.is_compiling: True,
-    torch.compiler.is_dynamo_compiling: True,
+    **dict.fromkeys(COMPILING, True),
     torch.compiler.is_exporting: False,
     torch.jit.is_scripting: False,
     torch.jit.is_tracing: False,
@@ -250,13 +249,19 @@ def _is_node(name: str, value: Any, dunder: bool = False) -> bool:
 # -- rules --------------------------------------------------------------------------------------------------------------------
 
 
+def _answer(function: Any, tx: Interpreter, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if function in COMPILING:
+        tx.trace.told_compiling = True
+    return ConstantVariable(ALWAYS[function])
+
+
 def rule_of(function: Any) -> Rule | None:
     """The row for `function`; None: it is a node."""
     try:
         if function in RULES:
             return RULES[function]
         if function in ALWAYS:
-            return lambda tx, args, kwargs: ConstantVariable(ALWAYS[function])
+            return functools.partial(_answer, function)
         if function in BREAKS:
             return lambda tx, args, kwargs: tx.break_graph(*BREAKS[function])
         if function in FOLDED:

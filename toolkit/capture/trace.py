@@ -102,6 +102,7 @@ class Trace:
         self.patience, self.worked = LONG_WITHOUT_TENSORS, 0  # at which step to look whether there are more operations than so many
         self.arrays = KnownArrays()
         self.numbers: dict[Source, VariableTracker] = {}  # numbers that are inputs of the graph
+        self.told_compiling = False  # the program asked whether it is compiled
         self.raised_at: int | None = None  # the step of the top frame where the exception that is on its way was raised
         self.resumes: list[CodeType] = []
         self.generators: list[GeneratorVariable] = []
