@@ -46,9 +46,12 @@ class _AlsoOf(torch.autograd.Function):
 
 
 def repeat(test: Run, body: Run, carried: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
-    """while_loop."""
+    """while_loop; without a turn it gives copies."""
+    first = carried
     while test(*carried, *operands)[0]:
         carried = body(*carried, *operands)
+    if carried is first:
+        return tuple(t.clone() if isinstance(t, torch.Tensor) else t for t in carried)
     return tuple(carried)
 
 

@@ -89,6 +89,8 @@ class Overlaps:
             self._marks[result] = example.is_conj(), example.is_neg()
         if any(unwrapped(t).shape != shape for t, shape in self._into):
             raise CannotTrace("a tensor given as out= gets another shape")
+        if "as_strided" in _name(target) and args and isinstance(result, torch.Tensor) and _reaches_beyond(result, args[0]):
+            raise CannotTrace("memory is seen that its tensor does not show")
         for t, stride in self._written:
             _keep_strides(t, stride)
         for t in tree_leaves(result):
@@ -113,6 +115,19 @@ def _refuse_other_dtype(target: Any, args: tuple[Any, ...], kwargs: dict[str, An
     for made, given in zip(tree_leaves(result), tree_leaves(out), strict=False):
         if isinstance(made, torch.Tensor) and isinstance(given, torch.Tensor) and made.dtype is not given.dtype:
             raise CannotTrace("a tensor given as out= has another dtype than the result")
+
+
+def _reaches_beyond(view: torch.Tensor, of: torch.Tensor) -> bool:
+    """Functionalization writes back what the tensor itself shows, no more of its memory."""
+    owner = of if of._base is None else of._base
+    (first, last), (start, end) = _reach(view), _reach(owner)
+    return first <= last and not (start <= first and last <= end)
+
+
+def _reach(x: torch.Tensor) -> tuple[int, int]:
+    """The first and the last element in memory."""
+    start, sizes = shapes.hint(x.storage_offset()), [shapes.hint(n) for n in x.shape]
+    return start, start - 1 if 0 in sizes else start + sum((n - 1) * shapes.hint(s) for n, s in zip(sizes, x.stride(), strict=True))
 
 
 def _keep_strides(written: torch.Tensor, stride: tuple[Any, ...]) -> None:

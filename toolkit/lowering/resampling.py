@@ -43,6 +43,14 @@ class Axis:
         factor = self.target // self.source
         return factor if self.scale is None or self.scale == factor else None
 
+    def has_shortcut(self) -> bool:
+        """Where the target is as large as the source, or twice, eager's small nearest kernels copy or halve whatever the factor given."""
+        if self.scale is None or self.scale in (1.0, 2.0):
+            return False
+        if self.source.free_symbols or self.target.free_symbols:  # of two elements and more
+            return 1 < self.scale < 1.5 or 2 < self.scale < 2.5
+        return bool(self.target in (self.source, 2 * self.source))
+
     def nearest(self, i: Expr, exact: bool) -> Expr:
         factor = self.factor()
         if factor is not None:
@@ -75,10 +83,12 @@ class Axis:
 
 def _nearest(n: int, exact: bool) -> Callable[..., Any]:
     def rule(b: Builder, x: TensorBox, output: Sequence[Any], *scales: float | None) -> Any:
-        if x.storage.heavy:
-            b.realize(x)
         given = (*scales, *[None] * n)
         axes = [Axis(s, t, f) for s, t, f in zip(x.size[-n:], exprs(output), given[:n], strict=True)]
+        if not exact and any(a.has_shortcut() for a in axes):
+            return NotImplemented
+        if x.storage.heavy:
+            b.realize(x)
         load, skip = x.loader(), len(x.size) - n
         size = (*x.size[:skip], *exprs(output))
         return b.pointwise(
