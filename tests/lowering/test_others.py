@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+import fuselab
 from fuselab.toolkit import options
 from fuselab.toolkit.aot import decompositions
 from fuselab.toolkit.events import FellBack, Recorder
@@ -140,3 +141,22 @@ def test_what_is_always_taken_apart_while_tracing_has_no_loops_of_its_own():
         taken_apart = decompositions.table()
     both = {op._opname for op in RULES if op in taken_apart and op not in decompositions.WHOLE}
     assert both == may_decline | by_library
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "window", [(3, 2, 1, 1, False), (3, 2, 1, 1, True), (5, 1, 2, 1, False), ((2, 3), (1, 2), (1, 1), 1, True), (3, 1, 1, 2, False)]
+)
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_greatest_elements_and_their_places_at_borders(order, window, dynamic):
+    x = torch.randint(-3, 3, (2, 16, 13, 14)).float().contiguous(memory_format=order)
+    x[torch.rand_like(x) < 0.05] = float("nan")
+    x[0, :3] = -float("inf")
+    kernel, stride, padding, dilation, ceil = window
+    fn = lambda x: F.max_pool2d(x, kernel, stride, padding, dilation, ceil, return_indices=True)  # noqa: E731
+    f = fuselab.compile(fn, backend="cpp", dynamic=dynamic)
+    for found, expected in zip(f(x), fn(x), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+        assert found.stride() == expected.stride()
+    if order is torch.channels_last and dilation == 1:
+        assert not any("? in_" in k.source for k in f.kernels.values())

@@ -110,14 +110,10 @@ def _max_pool(
     if window is outer:
         b.realize(x)
         window = outer = Window(x, kernel, stride, padding, dilation)
-    edges = window.edges(size)
+    element, at = _elements(window, window.edges(size), lowest)
 
     def best(index: Index) -> Value:
-        result = None
-        for offset in window.offsets:
-            value = window.value(index, offset, lowest, edges)
-            result = value if result is None else ops.maximum(result, value)
-        return result
+        return functools.reduce(ops.maximum, [element(index, offset) for offset in window.offsets])
 
     def place(index: Index) -> Value:
         """The flat position, in the pooled dimensions, of the first greatest element; a NaN is greatest, the last one of several. It
@@ -126,11 +122,11 @@ def _max_pool(
         start = outer.at(index, window.offsets[0])
         where = flat([*start[: outer.skip], *[_inside(i, p, s) for i, p, s in zip(start[outer.skip :], padding, dilation, strict=True)]])
         for offset in window.offsets:
-            value = window.value(index, offset, lowest, edges)
+            value, position = element(index, offset), (at if window is outer else outer.at)(index, offset)
             better = ops.gt(value, result)
             if is_float(x.dtype):
                 better = ops.logical_or(better, ops.isnan(value))
-            result, where = ops.where(better, value, result), ops.where(better, flat(outer.at(index, offset)), where)
+            result, where = ops.where(better, value, result), ops.where(better, flat(position), where)
         return where
 
     def flat(at: Sequence[Expr]) -> Value:
@@ -141,6 +137,19 @@ def _max_pool(
 
     pooled = b.pointwise(best, size, x.dtype, (x,), work=3 * len(window.offsets), heavy=True)
     return (pooled, b.pointwise(place, size, torch.int64, (x,), work=4 * len(window.offsets), heavy=True)) if positions else pooled
+
+
+def _elements(window: Window, edges: Sequence[int], lowest: float | int) -> tuple[Callable[..., Value], Callable[..., Index]]:
+    """(the elements of a window among which is its greatest, where they lie). For a position outside the input, of a window without
+    dilation, that is the one at the border, which the window has too: nothing is asked at each element."""
+    if any(window.dilation[d - window.skip] != 1 for d in edges):
+        return lambda index, offset: window.value(index, offset, lowest, edges), window.at
+
+    def at(index: Index, offset: Sequence[int]) -> Index:
+        places = zip(window.at(index, offset), window.x.size, strict=True)
+        return tuple(sympy.Max(sympy.Min(i, n - 1), 0) if d in edges else i for d, (i, n) in enumerate(places))
+
+    return lambda index, offset: window.load(at(index, offset)), at
 
 
 def _inside(start: Expr, padding: int, dilation: int) -> Expr:
