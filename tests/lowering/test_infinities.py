@@ -81,3 +81,18 @@ def test_cross_products_round_where_eagers_do():
     agrees(lambda x, y: (torch.linalg.cross(x, y), torch.cross(x.T, y.T[:, :1], dim=0)), x, y, exactly=True)
     agrees(torch.linalg.cross, x.double(), y.double(), exactly=True)
     agrees(torch.linalg.cross, (x * 9).long(), (y * 9).long(), exactly=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("length", [1, 7, 33, 500])
+def test_extremes_of_short_rows_are_found_among_integers_in_the_order_of_the_numbers(dtype, length):
+    x = torch.randn(9, length).to(dtype)
+    x[1:7][torch.rand(6, length) < 0.2] = float("inf")
+    x[3:7][torch.rand(4, length) < 0.2] = -float("inf")
+    x[5:7][torch.rand(2, length) < 0.2] = float("nan")
+    x[7], x[8] = -float("inf"), -x[8].abs()
+    for fn in (lambda x: (x.amax(-1), (x * 2).amin(-1)), lambda x: tuple(x.max(-1)), lambda x: (x.softmax(-1),)):
+        f = fuselab.compile(fn, backend="cpp")
+        for found, expected in zip(f(x), fn(x), strict=True):
+            torch.testing.assert_close(found, expected, equal_nan=True)
+        assert length == 1 or any("of_key" in kernel.source for kernel in f.kernels.values())

@@ -89,6 +89,19 @@ static inline float8e5m2 to_f8e5m2(float f) {
 // NaN wins.
 template <class T> static inline T nan_max(T a, T b) { return (b > a) | (b != b) ? b : a; }
 template <class T> static inline T nan_min(T a, T b) { return (b < a) | (b != b) ? b : a; }
+// Integers in the order of the numbers, in which a NaN wins.
+template <class T> struct key_of {};
+template <> struct key_of<float> { typedef int32_t type; };
+template <> struct key_of<double> { typedef int64_t type; };
+template <class T, class K = typename key_of<T>::type> static inline K as_key(T x) {
+  const K k = __builtin_bit_cast(K, x), rest = ~(K(1) << (8 * sizeof(K) - 1));
+  return k ^ ((k >> (8 * sizeof(K) - 1)) & rest);
+}
+template <class T, class K = typename key_of<T>::type> static inline K max_key(T x) { return x == x ? as_key(x) : ~(K(1) << (8 * sizeof(K) - 1)); }
+template <class T, class K = typename key_of<T>::type> static inline K min_key(T x) { return x == x ? as_key(x) : K(1) << (8 * sizeof(K) - 1); }
+template <class T, class K = typename key_of<T>::type> static inline T of_key(K k) {
+  return __builtin_bit_cast(T, k ^ ((k >> (8 * sizeof(K) - 1)) & ~(K(1) << (8 * sizeof(K) - 1))));
+}
 // So far: of two zeros the later one.
 template <class T> static inline T last_max(T a, T b) { return (b >= a) | (b != b) ? b : a; }
 template <class T> static inline T last_min(T a, T b) { return (b <= a) | (b != b) ? b : a; }

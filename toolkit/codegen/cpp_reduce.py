@@ -23,7 +23,7 @@ from ..scheduling.loop_order import flat_position, hint
 from ..scheduling.nodes import SchedulerNode
 from .cpp_accumulate import Accumulator, accumulator, better, place_of
 from .cpp_nest import Bounds, CppNest
-from .cpp_ops import FLOATS, binary, cast, compute_dtype, zero
+from .cpp_ops import FLOATS, binary, call, cast, compute_dtype, zero
 from .cpp_prelude import C_TYPES, array
 from .tiling import IN_TURNS, LONG_ROW, PARTIAL, PARTIAL_ROWS, ROW_LANES, TWO_LOOPS
 from .walk import ATOM, BIT_AND, COMPARISON, LANE, PRODUCT, SUM, UNARY, Written
@@ -264,8 +264,17 @@ class CppReductions(CppNest):
             done = self.accumulate(kind, torch.int32, self.to_dtype(value, torch.bool, src_dtype))
             return binary("!=", COMPARISON, done, zero(torch.int32), torch.bool)
         wide = torch.int32 if value.dtype is torch.bool and kind in ("max", "min") else compute_dtype(dtype)
-        done = self.accumulate(kind, wide, value)
+        done = self._extreme_of_row(kind, wide, value) if self._is_short_row(wide, kind) else self.accumulate(kind, wide, value)
         return self.to_dtype(done, dtype, wide) if wide is not compute_dtype(dtype) else done
+
+    def _is_short_row(self, dtype: torch.dtype, kind: str) -> bool:
+        return kind in ("max", "min") and dtype in KEYS and self.tiling.form != "columns" and self.level == "" and len(self.r()) == 1
+
+    def _extreme_of_row(self, kind: str, dtype: torch.dtype, value: Written) -> Written:
+        """By integers in the order of the numbers, in which a NaN is beyond all: a processor has one instruction for the extreme of two
+        vectors of them, and the lanes are put together in a few."""
+        key = call(f"{kind}_key<{C_TYPES[dtype]}>", value, dtype=KEYS[dtype])
+        return call(f"of_key<{C_TYPES[dtype]}>", self.accumulate(kind, KEYS[dtype], key), dtype=dtype)
 
     def _welford(self, dtype: torch.dtype, value: Written) -> Any:
         count = f"({self.expr(product(self.node.buffer.data.reduction_ranges))})"
@@ -344,6 +353,9 @@ class CppReductions(CppNest):
             if value.strength != ATOM:
                 with self.base():
                     self.found[node] = self.keep(value)
+
+
+KEYS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
 class _Inner(Iterable[Accumulator]):
