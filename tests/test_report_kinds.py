@@ -10,10 +10,11 @@ import fuselab
 from fuselab.toolkit.events import InternalFailure, KernelFailed, Recorder
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("scale", [(1.3, 1.5), (2.3, 1.2)])
-def test_nearest_copies_a_dimension_that_keeps_its_size(scale):
+def test_nearest_copies_a_dimension_that_keeps_its_size(scale, dynamic):
     x = torch.arange(12.0).reshape(1, 1, 3, 4)
-    compiled = fuselab.compile(lambda z: F.interpolate(z, scale_factor=scale, mode="nearest"), backend="cpp", dynamic=False)
+    compiled = fuselab.compile(lambda z: F.interpolate(z, scale_factor=scale, mode="nearest"), backend="cpp", dynamic=dynamic)
     for z in (x, x.repeat(1, 5, 1, 1).contiguous(memory_format=torch.channels_last)):
         assert torch.equal(compiled(z), F.interpolate(z, scale_factor=scale, mode="nearest"))
 

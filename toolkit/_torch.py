@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 # The engines that fake tensors and symbolic sizes run on.
+from torch._C import DispatchKey  # names of the layers that a call passes through
 from torch._C._dynamo import eval_frame as others_hook  # torch.compile's hook in C, told what to leave alone; not torch._dynamo
 from torch._C._dynamo.guards import TensorGuards  # checks many tensors in one C call; the binding, not torch._dynamo
 from torch._decomp import get_decompositions, global_decomposition_table  # decompositions and meta functions by op
@@ -142,6 +143,12 @@ def unwarned_resizes(names: Container[str]) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "An output with one or more elements was resized")
         yield
+
+
+def give_kernels(op: torch._ops.OpOverload, kernels: dict[DispatchKey, Callable[..., Any]]) -> None:
+    """The Python kernels of an operation, which run where sizes are symbolic; what it remembers of the former ones is forgotten."""
+    op.py_kernels = kernels
+    op._dispatch_cache.clear()
 
 
 @functools.cache
@@ -515,7 +522,7 @@ def obstacle() -> str:
 
 
 _excluded = torch._C._dispatch_tls_is_dispatch_key_excluded  # which layers of the dispatcher this thread is below: no public reader
-_ABOVE_PYTHON, _AUTOGRAD = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode, torch._C.DispatchKey.AutogradCPU
+_ABOVE_PYTHON, _AUTOGRAD = DispatchKey.FuncTorchDynamicLayerFrontMode, DispatchKey.AutogradCPU
 
 
 _included = torch._C._dispatch_tls_is_dispatch_key_included  # and in which it is
@@ -591,6 +598,7 @@ def cuda_device_and_stream() -> tuple[Callable[[], int], Callable[[int], int]]:
 __all__ = [
     "DataDependentOutputException",
     "DimDynamic",
+    "DispatchKey",
     "DynamicOutputShapeException",
     "FakeTensor",
     "FakeTensorConverter",
@@ -620,6 +628,7 @@ __all__ = [
     "flex_attention_op",
     "free_unbacked_symbols",
     "get_decompositions",
+    "give_kernels",
     "has_free_unbacked_symbols",
     "kind_of_mod",
     "map_impl",

@@ -137,6 +137,19 @@ def test_simulated_quantization_of_symbolic_sizes():
     agree(lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -128, 127) * x, numbers(4, 5), dynamic=True)
 
 
+def test_simulated_quantization_of_symbolic_sizes_has_gradients():
+    def quantized(x, scales, zeros):
+        return torch.fake_quantize_per_channel_affine(x, scales, zeros, 1, -8, 7) + torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -8, 7)
+
+    compiled = fuselab.compile(quantized, backend="cpp", dynamic=True)
+    for n in (3, 5):
+        x, given = torch.randn(4, n, requires_grad=True), (torch.rand(n) + 0.1, torch.zeros(n, dtype=torch.int32))
+        with Recorder() as recorder:
+            (got,) = torch.autograd.grad(compiled(x, *given).sum(), x)
+        (wanted,) = torch.autograd.grad(quantized(x, *given).sum(), x)
+        assert torch.equal(got, wanted) and not recorder.of(FellBack)
+
+
 # -- derivatives ------------------------------------------------------------------------------------------------------
 
 

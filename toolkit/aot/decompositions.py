@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch import get_decompositions
+from .._torch import free_unbacked_symbols, get_decompositions
 from . import derivatives, distances, masks, quantizing, strides
 from .derivatives import LOW, narrow, wide
 from .recorder import Table
@@ -546,16 +546,39 @@ tril_indices triu triu_indices unfold_backward upsample_bicubic2d vdot xlogy
 """
 
 
-def _declining(rule: Callable[..., Any], declines: Callable[[Tensor], bool]) -> Callable[..., Any]:
-    return lambda x, *args, **kwargs: NotImplemented if declines(x) else rule(x, *args, **kwargs)
+def _declining(rule: Callable[..., Any], declines: Callable[..., bool]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: NotImplemented if declines(*args, **kwargs) else rule(*args, **kwargs)
 
 
-KEPT_WHOLE: dict[str, Callable[[Tensor], bool]] = {  # torch's rows where these hold round elsewhere, or lose NaN, or are slower
-    "grid_sampler_2d": lambda x: x.dtype in LOW or x.device.type == "cpu",
-    "soft_margin_loss": lambda x: x.dtype in LOW,
+def _of_something(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Torch's rows of mean losses' gradients divide a number by that of the elements."""
+
+    def checked(grad: Tensor, x: Tensor, *args: Any) -> Tensor:
+        empty = not free_unbacked_symbols(x) and x.numel() == 0
+        return aten.zeros_like(x) if empty else rule(grad, x, *args)
+
+    return checked
+
+
+def _too_few_to_vary(x: Tensor, dim: Any = None, *, correction: Any = None, **how: Any) -> bool:
+    """Eager warns that there are no degrees of freedom left, at every call."""
+    if free_unbacked_symbols(x):
+        return False
+    dims = range(x.dim()) if dim is None or dim == [] else [d % x.dim() for d in dim] if x.dim() else []
+    count = math.prod(x.shape[d] for d in dims) if x.numel() else 0
+    return count <= (1 if correction is None else correction)
+
+
+KEPT_WHOLE: dict[Any, Callable[..., bool]] = {  # torch's rows where these hold round elsewhere, lose NaN or a warning, or are slower
+    aten.grid_sampler_2d.default: lambda x, *args: x.dtype in LOW or x.device.type == "cpu",
+    aten.soft_margin_loss.default: lambda x, *args: x.dtype in LOW,
+    aten.std.correction: _too_few_to_vary,
+    aten.std_mean.correction: _too_few_to_vary,
+    aten.upsample_bicubic2d.default: lambda x, *args: x.dtype is torch.uint8,  # eager's weights are integers
 }
 
 
+DIVIDING = (aten.mse_loss_backward.default, aten.smooth_l1_loss_backward.default, aten.huber_loss_backward.default)
 WHOLE = (aten.gelu.default, aten.hardswish.default, aten.leaky_relu.default)  # in inference: they may be epilogues
 
 
@@ -569,7 +592,8 @@ def table() -> Table:
 def _rows() -> Table:
     packets = [getattr(aten, name) for name in TORCHS.split() if hasattr(aten, name)]
     found = {op: rule for op, rule in get_decompositions(packets).items() if not op._schema.is_mutable and "out" not in op._overloadname}
-    found |= {op: _declining(rule, KEPT_WHOLE[op._opname]) for op, rule in found.items() if op._opname in KEPT_WHOLE}
+    found |= {op: _declining(rule, KEPT_WHOLE[op]) for op, rule in found.items() if op in KEPT_WHOLE}
+    found |= {op: _of_something(found[op]) for op in DIVIDING}
     return found | _foreach() | OURS | distances.ROWS | derivatives.ROWS | masks.ROWS | quantizing.ROWS
 
 

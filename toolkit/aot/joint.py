@@ -22,7 +22,7 @@ from .. import _torch, shapes
 from .._torch import FakeTensor
 from ..errors import CannotTrace
 from ..provenance import UserLine, trail
-from . import formulas, histories, strides
+from . import formulas, histories, strides, symbolic
 from .attributes import replaced
 from .decompositions import is_random, table
 from .functionalize import Input, Plan, Planner, functionalizing, storage_key, unwrapped, wrap
@@ -94,6 +94,7 @@ def trace(gm: GraphModule, examples: Sequence[Any], attributes: Sequence[str] = 
             shapes.at(mode, line.where),
             mode,
             functionalizing(),
+            symbolic.as_in_eager(),
             torch.autograd.set_multithreading_enabled(False),
         ):
             inputs, arguments = _wrap_inputs(gm, examples, recorder)

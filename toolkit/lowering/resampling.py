@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import sympy
 import torch
 
 from ..loops.index import floordiv
@@ -45,7 +46,7 @@ class Axis:
 
     def has_shortcut(self) -> bool:
         """Where the target is as large as the source, or twice, eager's small nearest kernels copy or halve whatever the factor given."""
-        return self.scale not in (None, 1.0, 2.0) and self.target in (self.source, 2 * self.source)
+        return self.scale not in (None, 1.0, 2.0) and any(_may_be(self.target, n) for n in (self.source, 2 * self.source))
 
     def nearest(self, i: Expr, exact: bool) -> Expr:
         factor = self.factor()
@@ -56,16 +57,22 @@ class Axis:
         return self._index(ops.minimum(ops.to_dtype(place, torch.int32, self.dtype), self._last()))
 
     def linear(self, i: Expr) -> tuple[Expr, Expr, Value]:
-        """The two sources and the weight of the second."""
+        """The two sources and the weight of the second. A dimension that keeps its size is copied, whatever the factor given."""
         place = ops.index_expr(i, self.dtype)
         if self.align:
             place = ops.mul(place, self.ratio())
-        else:
-            place = ops.fma(ops.add(place, self._number(0.5)), self.ratio(), self._number(-0.5))
-            place = ops.maximum(place, self._number(0.0))
+        elif self.source != self.target:
+            at = ops.fma(ops.add(place, self._number(0.5)), self.ratio(), self._number(-0.5))
+            place = self._unless_kept(place, ops.maximum(at, self._number(0.0)))
         low = ops.minimum(ops.to_dtype(place, torch.int32, self.dtype), self._last())
         high = ops.minimum(ops.add(low, ops.constant(1, torch.int32)), self._last())
         return self._index(low), self._index(high), ops.sub(place, ops.to_dtype(low, self.dtype, torch.int32))
+
+    def _unless_kept(self, place: Value, other: Value) -> Value:
+        if self.scale in (None, 1.0) or not _may_be(self.target, self.source):
+            return other
+        kept = ops.eq(ops.index_expr(self.source, torch.int64), ops.index_expr(self.target, torch.int64))
+        return ops.where(kept, place, other)
 
     def _number(self, value: float) -> Value:
         return ops.constant(value, self.dtype)
@@ -75,6 +82,10 @@ class Axis:
 
     def _index(self, value: Value) -> Expr:
         return ops.indirect_indexing(value, self.source, False)
+
+
+def _may_be(n: Expr, m: Expr) -> bool:
+    return sympy.Eq(n, m) != sympy.false
 
 
 def _nearest(n: int, exact: bool) -> Callable[..., Any]:
