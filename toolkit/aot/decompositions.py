@@ -560,20 +560,9 @@ def _of_something(rule: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _too_few_to_vary(x: Tensor, dim: Any = None, *, correction: Any = None, **how: Any) -> bool:
-    """Eager warns that there are no degrees of freedom left, at every call."""
-    if free_unbacked_symbols(x):
-        return False
-    dims = range(x.dim()) if dim is None or dim == [] else [d % x.dim() for d in dim] if x.dim() else []
-    count = math.prod(x.shape[d] for d in dims) if x.numel() else 0
-    return count <= (1 if correction is None else correction)
-
-
-KEPT_WHOLE: dict[Any, Callable[..., bool]] = {  # torch's rows where these hold round elsewhere, lose NaN or a warning, or are slower
+KEPT_WHOLE: dict[Any, Callable[..., bool]] = {  # torch's rows where these hold round elsewhere, lose NaN, or are slower
     aten.grid_sampler_2d.default: lambda x, *args: x.dtype in LOW or x.device.type == "cpu",
     aten.soft_margin_loss.default: lambda x, *args: x.dtype in LOW,
-    aten.std.correction: _too_few_to_vary,
-    aten.std_mean.correction: _too_few_to_vary,
     aten.upsample_bicubic2d.default: lambda x, *args: x.dtype is torch.uint8,  # eager's weights are integers
 }
 

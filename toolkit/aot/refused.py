@@ -118,9 +118,19 @@ def _is_asked_for_bool(x: Any, dim: int, *, dtype: torch.dtype | None = None) ->
     return dtype is torch.bool
 
 
+def _too_few_to_vary(x: Any, dim: Any = None, *, correction: Any = None, **how: Any) -> bool:
+    """Eager warns that there are no degrees of freedom left, at every call."""
+    if free_unbacked_symbols(x):
+        return False
+    dims = range(x.dim()) if dim is None or dim == [] else [d % x.dim() for d in dim] if x.dim() else []
+    count = math.prod(x.shape[d] for d in dims) if x.numel() else 0
+    return count <= (1 if correction is None else correction)
+
+
 _ARGUMENTS: dict[Any, Callable[..., bool]] = {  # is such a call refused, or done otherwise than torch's rows say?
     **dict.fromkeys((aten.max.default, aten.min.default, aten.max.dim, aten.min.dim), _is_nothing),
     **dict.fromkeys((aten.cumsum.default, aten.cumprod.default), _is_asked_for_bool),
+    **dict.fromkeys((aten.var.correction, aten.std.correction, aten.var_mean.correction, aten.std_mean.correction), _too_few_to_vary),
     aten.celu.default: lambda x, alpha=1.0: alpha == 0,
     aten.elu_backward.default: lambda grad, alpha, scale, input_scale, is_result, x: is_result and alpha < 0,
     aten.leaky_relu_backward.default: lambda grad, x, slope, is_result: is_result and slope < 0,

@@ -192,20 +192,12 @@ def moments(b: Builder, x: TensorBox, dim: Any, correction: Any, keepdim: bool) 
         x, shape = reshaped(x, (*x.size, ONE)), x.size
         return tuple(reshaped(v, shape) for v in moments(b, x, len(shape), correction, False))  # type: ignore[return-value]
     n = count(x, dim)
-    _not_of_too_few(b, ZERO if 0 in x.size else n, 1 if correction is None else correction)
     centre = _mean(b, x, dim, True)
     b.realize(centre)
     squares = elementwise(b, lambda v, m: ops.square(ops.sub(v, m)), (x, centre), x.dtype)
     total = reduced(b, "sum", squares, dim, keepdim)
     spread = elementwise(b, ops.truediv, (total, _freedom(n, 1 if correction is None else correction)), x.dtype)
     return spread, centre if keepdim else reshaped(centre, total.size)
-
-
-def _not_of_too_few(b: Builder, n: Expr, correction: Any) -> None:
-    """Eager warns of no degrees of freedom, at every call; symbolic sizes are at least 2. Norms have their variances without a word."""
-    whole, sized = b.node.meta.get("part_of"), n.is_number and isinstance(correction, int | float)  # type: ignore[union-attr]
-    if whole is None and (n <= correction if sized else correction not in (0, 1)):
-        raise Declined("eager may warn that there are too few elements")
 
 
 def _freedom(n: Expr, correction: float) -> Any:
