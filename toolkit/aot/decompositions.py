@@ -107,8 +107,10 @@ def threshold_backward(g: Tensor, x: Tensor, threshold: float) -> Tensor:
 @row(aten._softmax.default)
 def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     v, dtype = wide(x), torch.float32 if half_to_float else x.dtype
-    if x.dim() == 0 or x.numel() == 0:
-        return NotImplemented if x.dim() == 0 else aten._to_copy(x, dtype=dtype)
+    if x.dim() == 0 or free_unbacked_symbols(x):  # of nothing, perhaps, says only the run
+        return NotImplemented
+    if x.numel() == 0:
+        return aten._to_copy(x, dtype=dtype)
     e = aten.exp(v - aten.amax(v, [dim], True))
     return narrow(e * aten.reciprocal(aten.sum(e, [dim], True)), dtype)
 
@@ -116,8 +118,10 @@ def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
 @row(aten._log_softmax.default)
 def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     v, dtype = wide(x), torch.float32 if half_to_float else x.dtype
-    if x.dim() == 0 or x.numel() == 0:
-        return NotImplemented if x.dim() == 0 else aten._to_copy(x, dtype=dtype)
+    if x.dim() == 0 or free_unbacked_symbols(x):  # of nothing, perhaps, says only the run
+        return NotImplemented
+    if x.numel() == 0:
+        return aten._to_copy(x, dtype=dtype)
     shifted = v - aten.amax(v, [dim], True)
     return narrow(shifted - aten.log(aten.sum(aten.exp(shifted), [dim], True)), dtype)
 
