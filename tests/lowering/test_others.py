@@ -160,3 +160,36 @@ def test_greatest_elements_and_their_places_at_borders(order, window, dynamic):
         assert found.stride() == expected.stride()
     if order is torch.channels_last and dilation == 1:
         assert not any("? in_" in k.source for k in f.kernels.values())
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_upsampling_of_images_and_by_factors_whose_rounding_shows(layout):
+    x = data(torch.float32, 1, 2, 30, 49).to(memory_format=layout)
+    hows = [{"size": (61, 97)}, {"size": (61, 97), "align_corners": True}, {"scale_factor": (2.0, 3.0)}, {"scale_factor": (0.5, 1.7)}]
+
+    def mixed(x):
+        return [F.interpolate(x, mode=m, **how) for m in ("bilinear", "bicubic") for how in hows]
+
+    fuselab.reset()
+    for found, eager in zip(fuselab.compile(mixed)(x), mixed(x), strict=True):
+        torch.testing.assert_close(found, eager, rtol=1e-5, atol=1e-5)
+        assert found.stride() == eager.stride()
+    for mode in ("nearest", "nearest-exact"):
+        agrees(lambda x, m=mode: [F.interpolate(x[..., :9], scale_factor=f, mode=m) for f in (2.0, 3.0, 7.0, 41.0, 49.0)], x)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_whole_factors_of_nearest_upsampling_copy_without_finding_places(layout):
+    x = data(torch.float32, 2, 4, 6, 8).to(memory_format=layout)
+    fuselab.reset()
+    f = fuselab.compile(lambda x: F.interpolate(x, scale_factor=2, mode="nearest"))
+    assert torch.equal(f(x), F.interpolate(x, scale_factor=2, mode="nearest"))
+    assert "0.5f" not in f.kernels["interpolate_0"].source
+
+
+def test_numbers_of_rows_do_not_make_rows_columns():
+    x, a, c = data(torch.float32, 64, 200), data(torch.float32, 64), data(torch.float32, 64)
+    fuselab.reset()
+    f = fuselab.compile(lambda x, a, c: x * a[:, None] - (x * c[:, None] + a[:, None]).sum(1, keepdim=True))
+    torch.testing.assert_close(f(x, a, c), x * a[:, None] - (x * c[:, None] + a[:, None]).sum(1, keepdim=True), rtol=1e-5, atol=1e-4)
+    assert all("x0b" not in k.source for k in f.kernels.values())

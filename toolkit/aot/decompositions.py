@@ -546,7 +546,7 @@ reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_bac
 replication_pad1d replication_pad2d replication_pad3d roll rot90 rrelu_with_noise_backward sinc smooth_l1_loss smooth_l1_loss_backward
 soft_margin_loss soft_margin_loss_backward
 softplus softplus_backward softshrink special_entr special_xlog1py stack std std_mean take threshold trace tril
-tril_indices triu triu_indices unfold_backward upsample_bicubic2d vdot xlogy
+tril_indices triu triu_indices unfold_backward vdot xlogy
 """
 
 
@@ -567,7 +567,6 @@ def _of_something(rule: Callable[..., Any]) -> Callable[..., Any]:
 KEPT_WHOLE: dict[Any, Callable[..., bool]] = {  # torch's rows where these hold round elsewhere, lose NaN, or are slower
     aten.grid_sampler_2d.default: lambda x, *args: x.dtype in LOW or x.device.type == "cpu",
     aten.soft_margin_loss.default: lambda x, *args: x.dtype in LOW,
-    aten.upsample_bicubic2d.default: lambda x, *args: x.dtype is torch.uint8,  # eager's weights are integers
 }
 
 

@@ -270,7 +270,8 @@ def _reduction_form(group: FusedSchedulerNode, hints: Hints, serial: bool) -> Fo
 
 
 def _walks_columns(group: FusedSchedulerNode, hints: Hints) -> bool:
-    """The last x loop has stride 1 in more accesses at every (x, r) than the last r loop, and is long enough to vectorise."""
+    """The last x loop has stride 1 in more accesses than the last r loop, of those that vary with both (what varies with one is kept in a
+    register, or for each lane), and is long enough to vectorise."""
     if not group.domain.x or hint(group.domain.x[-1], hints) < 4:
         return False
     last_x, last_r = f"x{len(group.domain.x) - 1}", f"r{len(group.domain.r) - 1}"
@@ -281,5 +282,7 @@ def _walks_columns(group: FusedSchedulerNode, hints: Hints) -> bool:
             for dep in (*node.reads, *(d for d in node.writes if d.mode is None)):
                 if isinstance(dep, MemoryDep) and (found := strides(dep.index, variables)) is not None:
                     by_name = {v.name: s for v, s in zip(variables, found, strict=True)}
-                    votes += ((by_name[last_x] == 1) - (by_name[last_r] == 1)) * (2 if dep.indirect else 1)  # along r it would be a gather
+                    along_x, along_r = by_name[last_x], by_name[last_r]
+                    if along_x != 0 and along_r != 0:
+                        votes += ((along_x == 1) - (along_r == 1)) * (2 if dep.indirect else 1)  # along r it would be a gather
     return votes > 0

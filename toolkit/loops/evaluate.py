@@ -81,11 +81,16 @@ def _binary(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *args: fn(*args)
 
 
+def _fma(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """Rounded once: a product of two floats is exact in double."""
+    return (a.double() * b + c).to(a.dtype) if a.dtype is torch.float32 else a * b + c
+
+
 _TORCH: dict[str, Callable[..., Any]] = {
     "where": torch.where, "add": torch.add, "sub": torch.sub, "mul": torch.mul, "truediv": torch.true_divide,
     "floordiv": torch.floor_divide,
     "truncdiv": lambda a, b: torch.div(a, b, rounding_mode="trunc"), "remainder": torch.remainder, "fmod": torch.fmod, "neg": torch.neg,
-    "abs": torch.abs, "sign": torch.sign, "reciprocal": torch.reciprocal, "square": torch.square, "fma": lambda a, b, c: a * b + c,
+    "abs": torch.abs, "sign": torch.sign, "reciprocal": torch.reciprocal, "square": torch.square, "fma": _fma,
     "maximum": torch.maximum, "minimum": torch.minimum, "pow": torch.pow, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "exp": torch.exp,
     "exp2": torch.exp2, "expm1": torch.expm1, "log": torch.log, "log2": torch.log2, "log10": torch.log10, "log1p": torch.log1p,
     "sin": torch.sin,

@@ -52,11 +52,11 @@ def along(b: Builder, x: TensorBox, dim: int, tables: Tables) -> TensorBox:
         return total
 
     mixed = b.pointwise(unrolled, size, x.dtype, (x,), x.device, heavy=True, work=4 * longest)
-    b.realize(mixed, _laid(b, size))
+    b.realize(mixed, laid(b, size))
     return mixed
 
 
-def _laid(b: Builder, size: Sequence[Expr]) -> list[Expr]:
+def laid(b: Builder, size: Sequence[Expr]) -> list[Expr]:
     """Dense strides, the dimensions in the order of the result's."""
     strides, step = [ONE] * len(size), ONE
     for d in sorted(range(len(size)), key=lambda d: (b.val.stride(d), -d)):
