@@ -193,3 +193,14 @@ def test_numbers_of_rows_do_not_make_rows_columns():
     f = fuselab.compile(lambda x, a, c: x * a[:, None] - (x * c[:, None] + a[:, None]).sum(1, keepdim=True))
     torch.testing.assert_close(f(x, a, c), x * a[:, None] - (x * c[:, None] + a[:, None]).sum(1, keepdim=True), rtol=1e-5, atol=1e-4)
     assert all("x0b" not in k.source for k in f.kernels.values())
+
+
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("factor", [41, 4, 1.7])
+def test_places_of_nearest_upsampling_of_double_precision_are_eagers(order, factor):
+    x = torch.arange(2 * 3 * 7 * 7, dtype=torch.float64).view(2, 3, 7, 7).contiguous(memory_format=order)
+    fn = lambda x: F.interpolate(x, size=int(7 * factor))  # noqa: E731
+    f = fuselab.compile(fn, backend="cpp")
+    with Recorder() as recorder:
+        assert torch.equal(f(x), fn(x))
+    assert bool(recorder.of(FellBack)) == (factor != 4)

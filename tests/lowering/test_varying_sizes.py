@@ -17,7 +17,7 @@ from fuselab.toolkit.loops.layout import step
 
 A = sympy.Symbol("s", integer=True, positive=True)
 N = floordiv(A - 1, sympy.Integer(2)) + 1
-I, J, C = map(symbol, ("i", "j", "c"))
+X, J, C = map(symbol, ("x", "j", "c"))
 
 
 class Mixed(nn.Module):
@@ -100,12 +100,12 @@ def test_sizes_divide_what_they_are_factors_of():
 
 
 def test_places_in_rows_of_varying_length_are_put_together_again():
-    sizes = {I: N * N * 5, C: sympy.Integer(16)}
-    inner, outer = modular(I, sympy.Integer(1), N), modular(I, N, N)
-    whole = sympy.expand(16 * (N * N * floordiv(I, N * N) + N * outer + inner)) + C
-    assert simplify(whole, sizes) == 16 * I + C
-    assert simplify(16 * N * floordiv(16 * I + C, 16 * N) + 16 * modular(16 * I + C, sympy.Integer(16), N) + C, sizes) == 16 * I + C
-    assert simplify(whole + inner, sizes) != 16 * I + C
+    sizes = {X: N * N * 5, C: sympy.Integer(16)}
+    inner, outer = modular(X, sympy.Integer(1), N), modular(X, N, N)
+    whole = sympy.expand(16 * (N * N * floordiv(X, N * N) + N * outer + inner)) + C
+    assert simplify(whole, sizes) == 16 * X + C
+    assert simplify(16 * N * floordiv(16 * X + C, 16 * N) + 16 * modular(16 * X + C, sympy.Integer(16), N) + C, sizes) == 16 * X + C
+    assert simplify(whole + inner, sizes) != 16 * X + C
 
 
 def test_a_stride_counts_a_dimension_of_none_as_one_and_a_place_does_not():

@@ -53,6 +53,11 @@ class Axis:
         places, _ = nearest(n, m, False, self.scale, self.dtype, exact=exact)
         return self.target // self.source if bool((places[:, 0] == torch.arange(m) // (m // n)).all()) else None
 
+    def halves(self, exact: bool) -> bool:
+        """Is the factor a power of two, whose places are the same in any precision?"""
+        factor = self.factor(exact)
+        return factor is not None and int(factor).bit_count() == 1
+
     def has_shortcut(self) -> bool:
         """Where the target is as large as the source, or twice, eager's small nearest kernels copy or halve whatever the factor given."""
         return self.scale not in (None, 1.0, 2.0) and any(_may_be(self.target, n) for n in (self.source, 2 * self.source))
@@ -138,6 +143,8 @@ def _nearest(n: int, exact: bool) -> Callable[..., Any]:
         given = (*scales, *[None] * n)
         axes = [Axis(s, t, f) for s, t, f in zip(x.size[-n:], exprs(output), given[:n], strict=True)]
         if not exact and any(a.has_shortcut() for a in axes):
+            return NotImplemented
+        if x.dtype is torch.float64 and not all(a.halves(exact) for a in axes):  # eager finds places in either precision, as x lies
             return NotImplemented
         if x.storage.heavy:
             b.realize(x)
