@@ -122,7 +122,8 @@ class CppOps(CppText):
         if dtype not in LOW_PRECISION:
             return x
         kind = LOW_PRECISION[dtype]
-        if x.text.startswith(f"from_{kind}(") or (x.raw is not None and x.raw.startswith(f"to_{kind}(")):
+        loaded = x.strength >= UNARY and x.text.startswith(f"from_{kind}(")  # alone: not the first factor of a product
+        if loaded or (x.raw is not None and x.raw.startswith(f"to_{kind}(")):
             return x
         raw = call(f"to_{kind}", x)
         return replace(call(f"from_{kind}", raw), dtype=torch.float32, raw=raw.text)

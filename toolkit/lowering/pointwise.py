@@ -56,7 +56,7 @@ def neg(b: Builder, x: TensorBox) -> TensorBox:
 def sign(b: Builder, x: TensorBox) -> TensorBox:
     if x.dtype.is_complex:
         return NotImplemented
-    return clone(b, x) if x.dtype is torch.bool else elementwise(b, ops.sign, (x,), x.dtype)
+    return clone(b, x) if x.dtype is torch.bool else elementwise(b, ops.sign, (x,), x.dtype, rounded=True)
 
 
 def _rounding(name: str) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from ..loops.layout import ONE, ZERO, Expr, product
 from ..loops.ops import Index, Value, ops
 from .build import Builder
 from .pointwise import clone
-from .promotion import cast, compute_dtype, elementwise, full, is_float
+from .promotion import LOW, cast, compute_dtype, elementwise, full, is_float
 from .table import Declined, lowers
 from .view import narrowed, reshaped, wrapped
 
@@ -152,6 +152,8 @@ def position(b: Builder, kind: str, x: TensorBox, dim: int | None, keepdim: bool
     if not axes(x, dim):
         return full(b, x.size, 0, torch.int64, x.device)
     _of_something(x, dim)
+    if x.dtype in LOW and not x.storage.realized:  # ties are those of the rounded values
+        x = elementwise(b, lambda v: v, (x,), x.dtype, rounded=True)
     return reduced(b, kind, cast(b, x, torch.uint8) if x.dtype is torch.bool else x, dim, keepdim, torch.int64)
 
 
