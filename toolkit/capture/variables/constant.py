@@ -6,6 +6,7 @@ Operations on them run at once (`tx.fold`), so that a trace computes with them a
 from __future__ import annotations
 
 import operator
+import re
 import types
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..rebuild import Rebuilder
     from ..source import Source
 
+SENTINELS = (type(re._zero_sentinel),) if hasattr(re, "_zero_sentinel") else ()  # since 3.13 what flags and counts are by default
 PLAIN = (
     type(None),
     bool,
@@ -40,6 +42,7 @@ PLAIN = (
     torch.layout,
     torch.memory_format,
     types.CodeType,
+    *SENTINELS,
 )
 IN_GRAPHS = (type(None), bool, int, float, complex, str, type(...), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
@@ -180,7 +183,7 @@ def wrap_constant_value(tx: Interpreter, value: object, source: Source) -> Varia
         varying = integer_input(tx, value, source) if type(value) is int else float_input(tx, value, source)
         if varying is not None:
             return varying
-    if type(value) in (bool, type(...), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format):
+    if type(value) in (bool, type(...), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format, *SENTINELS):
         tx.guard(GuardKind.ID_IS, source, value)
     else:
         tx.guard(GuardKind.CONSTANT_EQUALS, source, value)
