@@ -280,13 +280,13 @@ def tensor_window(offset: int) -> int:
 def gradient_flag() -> tuple[int, int]:
     """Where a TensorImpl has the address of its autograd data, and where in those the byte is that says "requires a gradient" (of a leaf;
     results are known by another part). Found by experiment too; (0, 0) if it does not show one place."""
-    usable = _usable_size()
-    plain, leaf = torch.empty(2), torch.empty(2).requires_grad_()
+    usable, leaf = _usable_size(), torch.empty(2)
     if usable is None:
         return 0, 0
-    size = min(usable(plain._cdata), usable(leaf._cdata)) // 8
-    before, after = ((ctypes.c_uint64 * size).from_address(t._cdata) for t in (plain, leaf))
-    found = [8 * i for i in range(size) if not before[i] and after[i] > 1 << 16]
+    after = (ctypes.c_uint64 * (usable(leaf._cdata) // 8)).from_address(leaf._cdata)
+    before = list(after)
+    leaf.requires_grad_()
+    found = [8 * i for i, word in enumerate(before) if not word and after[i] > 1 << 16]
     if len(found) != 1:
         return 0, 0
     address = after[found[0] // 8]
