@@ -69,3 +69,10 @@ def test_bags_of_equally_many_rows_need_no_library_in_training():
         fuselab.compile(nn.EmbeddingBag(40, 16, mode="mean"))(rows(8, 5)).square().sum().backward()
     (cut,) = seen.of(GraphPartitioned)
     assert "_embedding_bag" not in cut.text()
+
+
+def test_rows_that_an_index_chooses_are_added_along_their_columns():
+    weight, chosen = torch.randn(1000, 64), torch.randint(0, 1000, (512, 4))
+    f = fuselab.compile(lambda rows: F.embedding_bag(rows, weight, mode="sum").relu(), backend="cpp")
+    torch.testing.assert_close(f(chosen), F.embedding_bag(chosen, weight, mode="sum").relu())
+    assert any("acc0[x1] +=" in kernel.source for kernel in f.kernels.values())

@@ -271,7 +271,7 @@ def _reduction_form(group: FusedSchedulerNode, hints: Hints, serial: bool) -> Fo
 
 def _walks_columns(group: FusedSchedulerNode, hints: Hints) -> bool:
     """The last x loop has stride 1 in more accesses than the last r loop, of those that vary with both (what varies with one is kept in a
-    register, or for each lane), and is long enough to vectorise."""
+    register, or for each lane; a loaded index may vary with any), and is long enough to vectorise."""
     if not group.domain.x or hint(group.domain.x[-1], hints) < 4:
         return False
     last_x, last_r = f"x{len(group.domain.x) - 1}", f"r{len(group.domain.r) - 1}"
@@ -283,6 +283,6 @@ def _walks_columns(group: FusedSchedulerNode, hints: Hints) -> bool:
                 if isinstance(dep, MemoryDep) and (found := strides(dep.index, variables)) is not None:
                     by_name = {v.name: s for v, s in zip(variables, found, strict=True)}
                     along_x, along_r = by_name[last_x], by_name[last_r]
-                    if along_x != 0 and along_r != 0:
+                    if dep.indirect or (along_x != 0 and along_r != 0):
                         votes += ((along_x == 1) - (along_r == 1)) * (2 if dep.indirect else 1)  # along r it would be a gather
     return votes > 0
