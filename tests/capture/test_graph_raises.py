@@ -7,6 +7,8 @@ import random
 
 import pytest
 import torch
+import torch.nn.functional as F
+from eager import Captured
 
 import fuselab
 from fuselab.toolkit.capture import undoing
@@ -353,3 +355,14 @@ def test_nothing_is_kept_where_no_handler_of_the_programs_would_notice(monkeypat
         fuselab.compile(f, backend="eager", fullgraph=True)(torch.zeros(3), INSIDE)
     fuselab.compile(adam.step, backend="eager")()
     assert not kept
+
+
+def test_a_dropout_of_nothing_draws_no_numbers():
+    def f(x):
+        q = x[None, None]
+        nothing = F.dropout(x, 0.5, False), F.dropout(x, 0.0), torch.dropout(x, 0.2, train=False), F.scaled_dot_product_attention(q, q, q)
+        return nothing, F.dropout(x), torch.dropout(x, 0.2, True), F.scaled_dot_product_attention(q, q, q, None, 0.1)
+
+    (captured := Captured(f))(torch.randn(4, 4))
+    nodes = [n for n in captured.graphs[0].graph.nodes if "dropout" in n.name or "attention" in n.name]
+    assert [undoing.is_random(n) for n in nodes] == [False] * 4 + [True] * 3

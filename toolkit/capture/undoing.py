@@ -33,6 +33,7 @@ BEFORE = ".before"  # the local that keeps it
 
 RANDOM = re.compile("rand|dropout|bernoulli|normal|uniform|multinomial|exponential|poisson|binomial|geometric|cauchy|seed|rng_state"
                     "|rrelu|fractional|lstm|gru|rnn|attention")  # these at times  # fmt: skip
+SHARES = {"dropout": (1, 0.5), "scaled_dot_product_attention": (4, 0.0)}  # where the share that is dropped stands; what it is else
 _MATRICES = "linalg_(?!.*norm|matmul|multi_dot|vecdot|cross|diag)|chol|inverse|solve|lstsq"
 # What looks at numbers in tensors and may refuse them. The rest is refused while tracing, or never.
 RAISES = re.compile("index|gather|scatter|take|put|select|embedding|nll|cross_entropy|margin|one_hot|bincount|ctc|pack|segment|unpool|hist"
@@ -49,8 +50,13 @@ def named(node: torch.fx.Node) -> str:
 
 
 def is_random(node: torch.fx.Node) -> bool:
-    """May it draw random numbers?"""
-    return node.op != "placeholder" and RANDOM.search(named(node)) is not None
+    """May it draw random numbers? A dropout of nothing, or outside of training, draws none."""
+    if node.op == "placeholder" or RANDOM.search(named(node)) is None:
+        return False
+    place, usual = SHARES.get(named(node), (0, None))
+    share = node.kwargs.get("p", node.kwargs.get("dropout_p", node.args[place] if len(node.args) > place else usual))
+    training = node.kwargs.get("training", node.kwargs.get("train", node.args[2] if len(node.args) > 2 else True))
+    return usual is None or not (share == 0 or (training is False and place == 1))
 
 
 def is_users(node: torch.fx.Node) -> bool:
