@@ -32,7 +32,7 @@ import fuselab
 from fuselab.toolkit import events
 
 from .blocks import BLOCKS, FAMILIES, Block
-from .random_graphs import _FORMS, _no_view, _sharing, _strides, _widened
+from .random_graphs import _FORMS, _no_view, _sharing, _widened, looks_differ
 
 SIZES = (1, 2, 2, 3, 4, 4, 5, 6, 7, 8, 8, 12, 16, 17, 24, 31, 32, 33, 64, 65, 100, 130)
 LONG = (257, 1000, 4097, 5000)
@@ -328,15 +328,9 @@ def _gradient_differs(name: str, a: Any, b: Any, c: Any, coarse: float) -> list[
 
 
 def _differ(name: str, a: Any, b: Any, c: Any, coarse: float) -> list[str]:
-    said = [
-        f"{name} {what} {getattr(a, what)} for {getattr(b, what)}"
-        for what in ("dtype", "shape", "requires_grad")
-        if getattr(a, what) != getattr(b, what)
-    ]
-    if said:
+    said = looks_differ(name, a, b)
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
         return said
-    if _strides(a) != _strides(b):
-        said.append(f"{name} stride {a.stride()} for {b.stride()} of {tuple(b.shape)}")
     return said + _values_differ(name, a.detach(), b.detach(), c, coarse)
 
 

@@ -313,18 +313,24 @@ def _gradient_differences(found: Any, expected: Any) -> list[str]:
     return said
 
 
-def _differ(name: str, a: Any, b: Any, rounded: bool) -> list[str]:
-    if not isinstance(b, torch.Tensor) or not isinstance(a, torch.Tensor):
-        return [] if type(a) is type(b) and a == b else [f"{name}: {a!r:.80} for {b!r:.80}"]
+def looks_differ(name: str, a: torch.Tensor, b: torch.Tensor) -> list[str]:
+    """What two tensors differ in, other than their numbers."""
     said = [
         f"{name} {what} {getattr(a, what)} for {getattr(b, what)}"
         for what in ("dtype", "shape", "requires_grad")
         if getattr(a, what) != getattr(b, what)
     ]
-    if said:
-        return said
-    if _strides(a) != _strides(b):
+    if not said and _strides(a) != _strides(b):
         said.append(f"{name} stride {a.stride()} for {b.stride()} of {tuple(b.shape)}")
+    return said
+
+
+def _differ(name: str, a: Any, b: Any, rounded: bool) -> list[str]:
+    if not isinstance(b, torch.Tensor) or not isinstance(a, torch.Tensor):
+        return [] if type(a) is type(b) and a == b else [f"{name}: {a!r:.80} for {b!r:.80}"]
+    said = looks_differ(name, a, b)
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return said
     a, b = a.detach(), b.detach()
     tolerance = {torch.bfloat16: 3e-2, torch.float16: 5e-3}.get(b.dtype, 1e-4)
     equal = torch.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True) if rounded and b.is_floating_point() else _identical(a, b)
