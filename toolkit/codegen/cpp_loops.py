@@ -13,7 +13,7 @@ from .cpp_nest import Range
 from .cpp_ops import compute_dtype
 from .cpp_prelude import C_TYPES, array
 from .cpp_scan import CppScans
-from .tiling import FETCHED, LANES, TILE
+from .tiling import FETCHED, TILE
 
 
 class CppLoops(CppScans):
@@ -81,10 +81,8 @@ class CppLoops(CppScans):
         *outer, (v, n) = self.ranges
         if pragma := self.parallel():
             self.pragma(pragma)
-        with self.out.block(f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {LANES})"):
-            self.out.line(f"const int64_t {v}e = long_min({v}b + {LANES}, {self.expr(n)});")
-            with self.base(), self.loops(outer), self.loops([(v, n)], "omp simd", {v: (f"{v}b", f"{v}e")}):
-                self.nodes(self.group.nodes)
+        with self.blocks(v, n), self.base(), self.loops(outer), self.loops([(v, n)], "omp simd", {v: (f"{v}b", f"{v}e")}):
+            self.nodes(self.group.nodes)
 
     def _tiles(self) -> None:
         """Two loops by tiles: reads along the one are turned in an array, and taken from there in the other's order."""
@@ -130,8 +128,7 @@ class CppLoops(CppScans):
         with self.loops(x[:-1], pragma):
             if len(x) == 1 and pragma:
                 self.pragma(pragma)
-            with self.out.block(f"for (int64_t {lane}b = 0; {lane}b < {self.expr(size)}; {lane}b += {LANES})"):
-                self.out.line(f"const int64_t {lane}e = long_min({lane}b + {LANES}, {self.expr(size)});")
+            with self.blocks(lane, size):
                 self._stages()
 
     def _rows_kept(self) -> None:

@@ -148,6 +148,15 @@ class CppNest(CppMemory):
         return sympy.expand_mul(total)
 
     @contextlib.contextmanager
+    def blocks(self, v: sympy.Symbol, n: Expr) -> Iterator[None]:
+        """A loop over blocks of LANES columns; where all are whole, their length is a number that the compiler sees."""
+        end = f"{v}b + {LANES}"
+        whole = is_constant(n) and int(n) % LANES == 0
+        with self.out.block(f"for (int64_t {v}b = 0; {v}b < {self.expr(n)}; {v}b += {LANES})"):
+            self.out.line(f"const int64_t {v}e = {end if whole else f'long_min({end}, {self.expr(n)})'};")
+            yield
+
+    @contextlib.contextmanager
     def lanes(self) -> Iterator[None]:
         """A loop over the lanes of a block of columns."""
         (v, _) = lane = self.x()[-1]
